@@ -1,0 +1,1 @@
+//! The Envoy bootstrap of a gateway.
