@@ -1,1 +1,15 @@
-//! stub
+//! The wire between the tiers: Istio API messages with their protobuf-JSON form, the envelope they
+//! travel in, and the table of their kinds.
+//!
+//! In: nothing but bytes, JSON and YAML. Out: typed messages. This crate knows no sockets, no clocks and no translation.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod istio;
+pub mod well_known;
+
+pub use istio::{analysis, extensions, mcp, meta, networking, security, telemetry, r#type};
+
+/// Encoded `google.protobuf.FileDescriptorSet` of the `.proto` files of this crate and what they import.
+pub const FILE_DESCRIPTOR_SET: &[u8] =
+    include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.binpb"));
