@@ -1,0 +1,109 @@
+//! LDS: the listeners of a gateway.
+//!
+//! A listener is either plain HTTP, one filter chain without match, or HTTPS, one filter chain per
+//! server with its hosts as SNI. Listeners know ports, certificates and options, never hosts'
+//! routes: with scoped routes, adding a host to a plain listener does not touch it.
+
+mod filters;
+mod hcm;
+mod tls;
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::core::v3 as core;
+use envoy_types::pb::envoy::config::listener::v3 as listener;
+
+use super::issue::{Generated, Issue};
+use super::{names, proto};
+
+pub use hcm::HttpOptions;
+pub use tls::{ClientCertificate, TlsChain, TlsVersion};
+
+/// Everything that one listener is made from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListenerInput {
+    /// Address to listen on, for example `0.0.0.0` or `::`.
+    pub bind: Arc<str>,
+    /// Port to listen on.
+    pub port: u16,
+    /// What is served.
+    pub servers: Servers,
+    /// How requests find their routes.
+    pub routing: Routing,
+    /// Options of the HTTP connection managers.
+    pub options: HttpOptions,
+}
+
+/// What a listener serves.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Servers {
+    /// Plain HTTP.
+    Http {
+        /// Route configuration to ask for when scoped routes are off.
+        route_name: String,
+        /// True when gRPC-Web requests are translated to gRPC.
+        grpc_web: bool,
+    },
+    /// HTTP over TLS, in order of precedence: of two servers with the same SNI the first one has it.
+    Https(Vec<TlsChain>),
+}
+
+/// How requests find their routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routing {
+    /// By host, each host with its own route configuration.
+    Scoped {
+        /// Routes of a host are asked for at its first request.
+        on_demand: bool,
+    },
+    /// By one route configuration per server, which holds all its hosts.
+    Plain,
+}
+
+/// The listener; `None` when no filter chain is left.
+#[must_use]
+pub fn listener(input: &ListenerInput) -> Generated<Option<listener::Listener>> {
+    let mut issues = Vec::new();
+    let chains = filter_chains(input, &mut issues);
+    let tls = matches!(input.servers, Servers::Https(_));
+    let resource = (!chains.is_empty()).then(|| listener::Listener {
+        name: names::listener_name(&input.bind, input.port),
+        address: Some(proto::socket_address(&input.bind, input.port)),
+        traffic_direction: core::TrafficDirection::Outbound.into(),
+        listener_filters: if tls {
+            vec![tls::inspector()]
+        } else {
+            Vec::new()
+        },
+        filter_chains: chains,
+        ..Default::default()
+    });
+    Generated { resource, issues }
+}
+
+fn filter_chains(input: &ListenerInput, issues: &mut Vec<Issue>) -> Vec<listener::FilterChain> {
+    match &input.servers {
+        Servers::Http {
+            route_name,
+            grpc_web,
+        } => {
+            let stat_prefix = default_stat_prefix(input);
+            let manager = hcm::filter(input, &stat_prefix, route_name, *grpc_web);
+            vec![listener::FilterChain {
+                filters: vec![manager],
+                ..Default::default()
+            }]
+        }
+        Servers::Https(chains) => tls::filter_chains(input, chains, issues),
+    }
+}
+
+fn default_stat_prefix(input: &ListenerInput) -> String {
+    format!(
+        "outbound_{}",
+        names::listener_name(&input.bind, input.port)
+    )
+}
+
+#[cfg(test)]
+mod tests;

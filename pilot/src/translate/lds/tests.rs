@@ -1,0 +1,1 @@
+//! Listener tests: SNI ownership and what a chain is made of.
