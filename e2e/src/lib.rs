@@ -1,1 +1,21 @@
-//! stub
+//! End-to-end harness: starts the real controller, pilot and Envoy, sends requests through them and judges the answers.
+//!
+//! * [`case`] the format of an acceptance case, [`runner`] runs one, [`judge`] says what does not fit;
+//! * [`stack`] the three programs with ports of their own, [`process`], [`ports`] and [`envoy`] below it;
+//! * [`echo`] backends, [`http`] and [`tls`] client;
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod case;
+pub mod echo;
+pub mod envoy;
+pub mod http;
+pub mod judge;
+pub mod manifests;
+pub mod ports;
+pub mod process;
+pub mod runner;
+pub mod stack;
+pub mod tls;
+pub mod trial;
+mod websocket;
