@@ -31,7 +31,7 @@ pub mod extensions {
 }
 
 /// `istio.mcp`: the envelope of a config on the wire.
-pub mod mcp {
+pub(crate) mod mcp {
     package!(
         /// `istio.mcp.v1alpha1`: Resource and its Metadata.
         v1alpha1,

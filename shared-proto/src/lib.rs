@@ -5,10 +5,15 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod config;
 mod istio;
+pub mod kinds;
+pub mod mcp;
 pub mod well_known;
 
-pub use istio::{analysis, extensions, mcp, meta, networking, security, telemetry, r#type};
+pub use config::{Config, ConfigError, ConfigKey, Meta};
+pub use istio::{analysis, extensions, meta, networking, security, telemetry, r#type};
+pub use kinds::{Kind, Spec, SpecMessage};
 
 /// Encoded `google.protobuf.FileDescriptorSet` of the `.proto` files of this crate and what they import.
 pub const FILE_DESCRIPTOR_SET: &[u8] =

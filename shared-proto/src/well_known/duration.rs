@@ -193,7 +193,16 @@ mod tests {
     #[test]
     fn refuses_what_is_no_duration() {
         for text in [
-            "", "5", "s", "-", "1x", "1.2.3s", "5 s", "1d", "9999999999999999999s", "999999999999s",
+            "",
+            "5",
+            "s",
+            "-",
+            "1x",
+            "1.2.3s",
+            "5 s",
+            "1d",
+            "9999999999999999999s",
+            "999999999999s",
         ] {
             assert!(text.parse::<Duration>().is_err(), "{text}");
         }

@@ -192,18 +192,17 @@ mod tests {
         let message = Struct::from_json(json.clone()).unwrap();
         assert_eq!(message.to_json(), json);
         assert_eq!(serde_json::to_value(&message).unwrap(), json);
-        assert_eq!(
-            serde_json::from_value::<Struct>(json).unwrap(),
-            message
-        );
+        assert_eq!(serde_json::from_value::<Struct>(json).unwrap(), message);
     }
 
     #[test]
     fn bytes_equal_those_of_the_stock_type() {
-        let ours = Struct::from_json(json!({"k": [null, 2, {"x": "y"}]})).unwrap();
-        let stock: pbjson_types::Struct =
-            serde_json::from_value(json!({"k": [null, 2, {"x": "y"}]})).unwrap();
+        let json = json!({"k": [2, {"x": "y"}, true]});
+        let ours = Struct::from_json(json.clone()).unwrap();
+        let stock: pbjson_types::Struct = serde_json::from_value(json).unwrap();
         assert_eq!(ours.encode_to_vec(), stock.encode_to_vec());
+        // Null is written out: a value without a kind would be invalid to other readers.
+        assert_eq!(Value::from(json!(null)).encode_to_vec(), [8, 0]);
     }
 
     #[test]
