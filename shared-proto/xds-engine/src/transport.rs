@@ -1,0 +1,253 @@
+//! Keeps a [`ClientSession`] connected to one ADS server.
+//!
+//! Delta first; state of the world when the server has no delta or does not answer it. A lost stream is opened
+//! again with jittered backoff, and what is held stays held meanwhile.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+use tonic_prost::ProstCodec;
+
+use crate::client::{ClientSession, Update};
+use crate::discovery::{
+    Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
+};
+
+const SOTW_PATH: &str =
+    "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
+const DELTA_PATH: &str =
+    "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
+const MAX_RESPONSE_BYTES: usize = i32::MAX as usize;
+
+/// Waiting times of a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// First wait before a stream is opened again; doubles up to `max_backoff`.
+    pub min_backoff: Duration,
+    /// Longest wait before a stream is opened again.
+    pub max_backoff: Duration,
+    /// How long a delta stream may leave a type unanswered before state of the world is tried.
+    pub delta_patience: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            min_backoff: Duration::from_millis(100),
+            max_backoff: Duration::from_secs(10),
+            delta_patience: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What a client reports.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClientEvent {
+    /// A stream is open.
+    Connected,
+    /// The stream was lost or could not be opened; the reason.
+    Disconnected(String),
+    /// A response changed the view. Sent for every response, also an empty one.
+    Update {
+        /// What changed.
+        update: Update,
+        /// Every type was answered at least once.
+        synced: bool,
+    },
+}
+
+/// Runs the client until `events` has no receiver any more.
+///
+/// `name` reads the name out of a resource in state of the world, where the protocol does not carry it.
+pub async fn run(
+    address: String,
+    mut session: ClientSession,
+    timing: Timing,
+    name: fn(&Any) -> Option<String>,
+    events: mpsc::Sender<ClientEvent>,
+) {
+    let mut delta = true;
+    let mut backoff = timing.min_backoff;
+    while !events.is_closed() {
+        let outcome = match connect(&address).await {
+            Err(status) => Err(status),
+            Ok(channel) => {
+                backoff = timing.min_backoff;
+                if delta {
+                    run_delta(channel, &mut session, timing, &events).await
+                } else {
+                    run_sotw(channel, &mut session, name, &events).await
+                }
+            }
+        };
+        let reason = match outcome {
+            Ok(Ended::Fallback(reason)) => {
+                delta = false;
+                reason
+            }
+            Ok(Ended::Closed) => "the server closed the stream".to_owned(),
+            Err(status) => format!("{}: {}", status.code(), root_cause(&status)),
+        };
+        if events
+            .send(ClientEvent::Disconnected(reason))
+            .await
+            .is_err()
+        {
+            return;
+        }
+        tokio::time::sleep(jittered(backoff)).await;
+        backoff = (backoff * 2).min(timing.max_backoff);
+    }
+}
+
+enum Ended {
+    Closed,
+    /// Delta does not work with this server; why.
+    Fallback(String),
+}
+
+fn root_cause(status: &Status) -> String {
+    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(status);
+    let mut text = status.message().to_owned();
+    while let Some(error) = cause {
+        text = error.to_string();
+        cause = error.source();
+    }
+    text
+}
+
+/// Between half and the whole of `wait`, so that clients of a restarted server don't come all at once.
+fn jittered(wait: Duration) -> Duration {
+    let nanos = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.subsec_nanos());
+    wait.mul_f64(0.5 + f64::from(nanos % 1_000_000) / 2_000_000.0)
+}
+
+async fn connect(address: &str) -> Result<Channel, Status> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))
+        .map_err(|error| Status::invalid_argument(error.to_string()))?
+        .connect_timeout(Duration::from_secs(5))
+        .http2_keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(10))
+        .keep_alive_while_idle(true)
+        .tcp_nodelay(true)
+        .initial_stream_window_size(1 << 20)
+        .initial_connection_window_size(1 << 20);
+    endpoint
+        .connect()
+        .await
+        .map_err(|error| Status::from_error(Box::new(error)))
+}
+
+async fn open<Q, A>(
+    channel: Channel,
+    path: &'static str,
+    requests: mpsc::Receiver<Q>,
+) -> Result<tonic::Streaming<A>, Status>
+where
+    Q: prost::Message + Default + 'static,
+    A: prost::Message + Default + 'static,
+{
+    let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(MAX_RESPONSE_BYTES);
+    grpc.ready()
+        .await
+        .map_err(|error| Status::unavailable(error.to_string()))?;
+    let stream = tokio_stream::wrappers::ReceiverStream::new(requests);
+    let codec = ProstCodec::<Q, A>::default();
+    let path = PathAndQuery::from_static(path);
+    let response = grpc
+        .streaming(tonic::Request::new(stream), path, codec)
+        .await?;
+    Ok(response.into_inner())
+}
+
+async fn run_delta(
+    channel: Channel,
+    session: &mut ClientSession,
+    timing: Timing,
+    events: &mpsc::Sender<ClientEvent>,
+) -> Result<Ended, Status> {
+    let initial = session.start_delta();
+    let (requests, receiver) = mpsc::channel::<DeltaDiscoveryRequest>(initial.len() + 16);
+    for request in initial {
+        let _ = requests.try_send(request);
+    }
+    let opened = open::<_, DeltaDiscoveryResponse>(channel, DELTA_PATH, receiver);
+    // A server that never answers anything does not even send response headers.
+    let opened = tokio::time::timeout(timing.delta_patience, opened).await;
+    let mut responses = match opened {
+        Ok(Ok(responses)) => responses,
+        Ok(Err(status)) if status.code() == Code::Unimplemented => {
+            return Ok(Ended::Fallback("the server has no delta method".to_owned()));
+        }
+        Ok(Err(status)) => return Err(status),
+        Err(_) => {
+            return Ok(Ended::Fallback(
+                "the server does not answer delta requests".to_owned(),
+            ));
+        }
+    };
+    if events.send(ClientEvent::Connected).await.is_err() {
+        return Ok(Ended::Closed);
+    }
+    let patience = tokio::time::sleep(timing.delta_patience);
+    tokio::pin!(patience);
+    loop {
+        let response = tokio::select! {
+            response = responses.message() => response,
+            () = &mut patience, if !session.synced() => {
+                let silent = session.unanswered().collect::<Vec<_>>().join(", ");
+                return Ok(Ended::Fallback(format!("no delta answer for {silent}")));
+            }
+        };
+        let response = match response {
+            Ok(Some(response)) => response,
+            Ok(None) => return Ok(Ended::Closed),
+            Err(status) if status.code() == Code::Unimplemented => {
+                return Ok(Ended::Fallback("the server has no delta method".to_owned()));
+            }
+            Err(status) => return Err(status),
+        };
+        let (update, ack) = session.on_delta(response);
+        let event = ClientEvent::Update {
+            update,
+            synced: session.synced(),
+        };
+        // The event first: an ACK says that the change is in safe hands.
+        if events.send(event).await.is_err() || requests.send(ack).await.is_err() {
+            return Ok(Ended::Closed);
+        }
+    }
+}
+
+async fn run_sotw(
+    channel: Channel,
+    session: &mut ClientSession,
+    name: fn(&Any) -> Option<String>,
+    events: &mpsc::Sender<ClientEvent>,
+) -> Result<Ended, Status> {
+    let initial = session.start_sotw();
+    let (requests, receiver) = mpsc::channel::<DiscoveryRequest>(initial.len() + 16);
+    for request in initial {
+        let _ = requests.try_send(request);
+    }
+    let mut responses = open::<_, DiscoveryResponse>(channel, SOTW_PATH, receiver).await?;
+    if events.send(ClientEvent::Connected).await.is_err() {
+        return Ok(Ended::Closed);
+    }
+    while let Some(response) = responses.message().await? {
+        let (update, ack) = session.on_sotw(response, name);
+        let event = ClientEvent::Update {
+            update,
+            synced: session.synced(),
+        };
+        if events.send(event).await.is_err() || requests.send(ack).await.is_err() {
+            return Ok(Ended::Closed);
+        }
+    }
+    Ok(Ended::Closed)
+}
