@@ -1,0 +1,153 @@
+//! Admin HTTP endpoints that look alike on both tiers: `/ready`, `/metrics` and the index under `/debug`.
+
+use std::io;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus_client::encoding::prometheus_text;
+use prometheus_client::registry::Registry;
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+/// Whether the program can do its work, and if not, why. Clones share one state.
+#[derive(Clone, Debug)]
+pub struct Readiness(watch::Sender<Option<String>>);
+
+impl Readiness {
+    /// Not ready yet, for this reason.
+    pub fn waiting_for(reason: &str) -> Self {
+        Self(watch::Sender::new(Some(reason.to_owned())))
+    }
+
+    /// From now on ready.
+    pub fn set_ready(&self) {
+        self.0.send_replace(None);
+    }
+
+    /// From now on not ready.
+    pub fn set_waiting(&self, reason: &str) {
+        self.0.send_replace(Some(reason.to_owned()));
+    }
+
+    /// Waits until ready.
+    pub async fn ready(&self) {
+        // An error would mean that the sender is gone, and `self` holds it.
+        let _ = self.0.subscribe().wait_for(Option::is_none).await;
+    }
+
+    /// The reason why not, if any.
+    pub fn reason(&self) -> Option<String> {
+        self.0.borrow().clone()
+    }
+}
+
+/// `GET /ready`: 200 when ready, else 503 with the reason as text.
+pub fn ready(readiness: Readiness) -> Router {
+    let answer = async move || match readiness.reason() {
+        None => (StatusCode::OK, "ready\n".to_owned()),
+        Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
+    };
+    Router::new().route("/ready", get(answer))
+}
+
+/// `GET /metrics`: the registry in Prometheus text format.
+pub fn metrics(registry: Arc<Registry>) -> Router {
+    let answer = async move || {
+        let mut text = String::new();
+        match prometheus_text::encode(&mut text, &registry) {
+            Ok(()) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response(),
+            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        }
+    };
+    Router::new().route("/metrics", get(answer))
+}
+
+/// `GET /debug`: a list of pages, given as (path, what it shows).
+pub fn debug_index(pages: &[(&str, &str)]) -> Router {
+    let width = pages.iter().map(|(path, _)| path.len()).max().unwrap_or(0);
+    let text: String = pages
+        .iter()
+        .map(|(path, what)| format!("{path:width$}  {what}\n"))
+        .collect();
+    let answer = async move || text;
+    Router::new()
+        .route("/debug", get(answer.clone()))
+        .route("/debug/", get(answer))
+}
+
+/// A value as indented JSON.
+pub fn json(value: &impl Serialize) -> Response {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => {
+            let kind = [(header::CONTENT_TYPE, "application/json")];
+            (kind, text + "\n").into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+/// Serves the endpoints until `stop` completes.
+///
+/// # Errors
+/// The socket fails.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    axum::serve(listener, router)
+        .with_graceful_shutdown(stop)
+        .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus_client::metrics::counter::Counter;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    async fn fetch(address: std::net::SocketAddr, path: &str) -> String {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn endpoints_answer() {
+        let readiness = Readiness::waiting_for("first load");
+        let mut registry = Registry::default();
+        let counter = Counter::<u64>::default();
+        registry.register("changes", "Changes", counter.clone());
+        counter.inc();
+        let router = ready(readiness.clone())
+            .merge(metrics(Arc::new(registry)))
+            .merge(debug_index(&[("/debug/x", "what x shows")]));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(serve(listener, router, std::future::pending()));
+        let answer = fetch(address, "/ready").await;
+        assert!(
+            answer.starts_with("HTTP/1.1 503") && answer.ends_with("first load\n"),
+            "{answer}"
+        );
+        readiness.set_ready();
+        assert!(fetch(address, "/ready").await.starts_with("HTTP/1.1 200"));
+        assert!(
+            fetch(address, "/metrics")
+                .await
+                .contains("\nchanges_total 1\n")
+        );
+        assert!(
+            fetch(address, "/debug")
+                .await
+                .contains("/debug/x  what x shows")
+        );
+    }
+}

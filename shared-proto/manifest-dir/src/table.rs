@@ -1,0 +1,148 @@
+//! The caller's table of kinds: which documents are decoded, and into what.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::Metadata;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::split::Format;
+
+/// Whether objects of a kind live in a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// An absent namespace means `default`.
+    Namespaced,
+    /// A namespace is ignored.
+    Cluster,
+}
+
+/// What a document looks like when its decoder gets it.
+pub(crate) enum Source<'a> {
+    Text(Format, &'a str),
+    Value(serde_json::Value),
+}
+
+/// Why a document did not decode: the line inside its text (from 1) and the reason.
+pub(crate) struct DecodeError {
+    pub(crate) line: Option<u32>,
+    pub(crate) message: String,
+}
+
+/// A decoded document, before its name is checked.
+pub(crate) struct Decoded<T> {
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) value: T,
+}
+
+type Decoder<T> = Box<dyn Fn(Source<'_>) -> Result<Decoded<T>, DecodeError> + Send + Sync>;
+
+pub(crate) struct Row<T> {
+    pub(crate) kind: &'static str,
+    pub(crate) scope: Scope,
+    pub(crate) decode: Decoder<T>,
+}
+
+/// Kinds that are decoded; documents of other kinds are ignored.
+pub struct KindTable<T> {
+    rows: BTreeMap<(&'static str, &'static str), Row<T>>,
+}
+
+impl<T> fmt::Debug for KindTable<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.rows.keys()).finish()
+    }
+}
+
+impl<T> Default for KindTable<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> KindTable<T> {
+    /// An empty table.
+    pub fn new() -> Self {
+        Self {
+            rows: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a kind: documents of this `apiVersion` and `kind` are decoded as `K` and handed over as `convert(K)`.
+    #[must_use]
+    pub fn with<K>(
+        mut self,
+        api_version: &'static str,
+        kind: &'static str,
+        scope: Scope,
+        convert: impl Fn(K) -> T + Send + Sync + 'static,
+    ) -> Self
+    where
+        K: DeserializeOwned + Metadata<Ty = ObjectMeta>,
+    {
+        let decode: Decoder<T> = Box::new(move |source| {
+            let mut object: K = decode(source)?;
+            let meta = object.metadata_mut();
+            let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
+            Ok(Decoded {
+                namespace,
+                name,
+                value: convert(object),
+            })
+        });
+        self.rows.insert(
+            (kind, api_version),
+            Row {
+                kind,
+                scope,
+                decode,
+            },
+        );
+        self
+    }
+
+    pub(crate) fn row(&self, api_version: &str, kind: &str) -> Option<&Row<T>> {
+        self.of_kind(kind)
+            .find(|(version, _)| *version == api_version)
+            .map(|(_, row)| row)
+    }
+
+    /// All versions of a kind.
+    pub(crate) fn of_kind(&self, kind: &str) -> impl Iterator<Item = (&'static str, &Row<T>)> {
+        self.rows
+            .iter()
+            .filter(move |((k, _), _)| *k == kind)
+            .map(|((_, version), row)| (*version, row))
+    }
+}
+
+fn decode<K: DeserializeOwned>(source: Source<'_>) -> Result<K, DecodeError> {
+    match source {
+        Source::Text(format, text) => from_text(format, text),
+        Source::Value(value) => K::deserialize(value).map_err(|e| DecodeError {
+            line: None,
+            message: e.to_string(),
+        }),
+    }
+}
+
+/// Decodes text of either format.
+pub(crate) fn from_text<'a, K: Deserialize<'a>>(
+    format: Format,
+    text: &'a str,
+) -> Result<K, DecodeError> {
+    let line = |n: usize| u32::try_from(n).ok();
+    match format {
+        Format::Yaml => serde_yaml::from_str(text).map_err(|e| DecodeError {
+            line: e.location().and_then(|l| line(l.line())),
+            message: e.to_string(),
+        }),
+        Format::Json => serde_json::from_str(text).map_err(|e| DecodeError {
+            line: line(e.line()),
+            message: e.to_string(),
+        }),
+    }
+}
