@@ -3,9 +3,10 @@
 //! * [`case`] the format of an acceptance case, [`runner`] runs one, [`judge`] says what does not fit;
 //! * [`stack`] the three programs with ports of their own, [`process`], [`ports`] and [`envoy`] below it;
 //! * [`echo`] backends, [`http`] and [`tls`] client;
-
+//! * [`mod@bench`] generator, fake Envoys and measurements of `scripts/bench`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod bench;
 pub mod case;
 pub mod echo;
 pub mod envoy;

@@ -174,14 +174,11 @@ pub async fn run(program: &Path, args: &[String]) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// `limit` passes first; `what` is named in the message.
-pub async fn wait_until<T, F>(
+pub async fn wait_until<T>(
     what: &str,
     limit: Duration,
-    mut check: impl FnMut() -> F,
-) -> Result<T>
-where
-    F: Future<Output = Option<T>>,
-{
+    mut check: impl AsyncFnMut() -> Option<T>,
+) -> Result<T> {
     let start = Instant::now();
     loop {
         if let Some(value) = check().await {
