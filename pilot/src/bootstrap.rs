@@ -1,1 +1,225 @@
-//! The Envoy bootstrap of a gateway.
+//! The Envoy bootstrap of a gateway: who it is and where its configuration comes from.
+//!
+//! Pure: options in, JSON out. Everything else comes over ADS.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+/// Name of the cluster that leads to the pilot.
+const XDS_CLUSTER: &str = "xds-grpc";
+
+/// What a gateway's bootstrap is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootstrapOptions {
+    /// Host name or address of the pilot.
+    pub xds_host: String,
+    /// Port of the pilot's plaintext xDS server.
+    pub xds_port: u16,
+    /// Variant of the xDS protocol.
+    pub protocol: XdsProtocol,
+    /// Node id; `None` makes one of the fields below.
+    pub node_id: Option<String>,
+    /// Pod name, or any name that is unique within the namespace.
+    pub name: String,
+    /// Namespace of the gateway.
+    pub namespace: String,
+    /// DNS domain of the Kubernetes cluster.
+    pub domain: String,
+    /// Address of the gateway itself.
+    pub ip: IpAddr,
+    /// Labels that Gateways select proxies by.
+    pub labels: BTreeMap<String, String>,
+    /// Name of the Kubernetes cluster.
+    pub cluster_id: String,
+    /// Istio version that the proxy says it has.
+    pub istio_version: String,
+    /// Address of Envoy's admin interface. It is not protected: keep it on loopback.
+    pub admin_address: IpAddr,
+    /// Port of the admin interface; 0 picks a free one.
+    pub admin_port: u16,
+    /// Client connections that are served at the same time, over all listeners.
+    pub max_connections: u64,
+}
+
+/// Variants of the xDS protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XdsProtocol {
+    /// Only what changed.
+    #[default]
+    Delta,
+    /// State of the world.
+    Sotw,
+}
+
+impl Default for BootstrapOptions {
+    fn default() -> Self {
+        let loopback = IpAddr::from([127, 0, 0, 1]);
+        let selector = ("higress", "higress-system-higress-gateway");
+        Self {
+            xds_host: "127.0.0.1".to_owned(),
+            xds_port: 15010,
+            protocol: XdsProtocol::Delta,
+            node_id: None,
+            name: "gateway".to_owned(),
+            namespace: "higress-system".to_owned(),
+            domain: "cluster.local".to_owned(),
+            ip: loopback,
+            labels: [(selector.0.to_owned(), selector.1.to_owned())].into(),
+            cluster_id: "Kubernetes".to_owned(),
+            istio_version: "1.27.0".to_owned(),
+            admin_address: loopback,
+            admin_port: 15000,
+            max_connections: 100_000,
+        }
+    }
+}
+
+impl BootstrapOptions {
+    /// `router~<ip>~<pod>.<ns>~<ns>.svc.<domain>`, unless an id was given.
+    #[must_use]
+    pub fn node_id(&self) -> String {
+        let Self {
+            ip,
+            name,
+            namespace,
+            domain,
+            ..
+        } = self;
+        self.node_id
+            .clone()
+            .unwrap_or_else(|| format!("router~{ip}~{name}.{namespace}~{namespace}.svc.{domain}"))
+    }
+}
+
+/// The bootstrap as JSON.
+#[must_use]
+pub fn bootstrap(options: &BootstrapOptions) -> Value {
+    json!({
+        "node": node(options),
+        "admin": {
+            "address": socket_address(&options.admin_address.to_string(), options.admin_port),
+        },
+        "dynamic_resources": dynamic_resources(options.protocol),
+        "static_resources": { "clusters": [xds_cluster(options)] },
+        "overload_manager": overload_manager(options.max_connections),
+        "layered_runtime": {
+            "layers": [{ "name": "admin", "admin_layer": {} }],
+        },
+    })
+}
+
+fn node(options: &BootstrapOptions) -> Value {
+    json!({
+        "id": options.node_id(),
+        "cluster": format!("{}.{}", options.name, options.namespace),
+        "metadata": {
+            "NAME": options.name,
+            "NAMESPACE": options.namespace,
+            "LABELS": options.labels,
+            "CLUSTER_ID": options.cluster_id,
+            "ISTIO_VERSION": options.istio_version,
+            "INSTANCE_IPS": options.ip.to_string(),
+        },
+    })
+}
+
+fn dynamic_resources(protocol: XdsProtocol) -> Value {
+    let api_type = match protocol {
+        XdsProtocol::Delta => "DELTA_GRPC",
+        XdsProtocol::Sotw => "GRPC",
+    };
+    let ads = json!({
+        "ads": {},
+        "initial_fetch_timeout": "0s",
+        "resource_api_version": "V3",
+    });
+    json!({
+        "lds_config": ads,
+        "cds_config": ads,
+        "ads_config": {
+            "api_type": api_type,
+            "transport_api_version": "V3",
+            "set_node_on_first_message_only": false,
+            "grpc_services": [{ "envoy_grpc": { "cluster_name": XDS_CLUSTER } }],
+        },
+    })
+}
+
+/// HTTP/2 pings notice a pilot that is gone without a word.
+fn xds_cluster(options: &BootstrapOptions) -> Value {
+    let discovery = if options.xds_host.parse::<IpAddr>().is_ok() {
+        "STATIC"
+    } else {
+        "STRICT_DNS"
+    };
+    let address = socket_address(&options.xds_host, options.xds_port);
+    let http2 = json!({
+        "connection_keepalive": { "interval": "30s", "timeout": "10s" },
+    });
+    json!({
+        "name": XDS_CLUSTER,
+        "type": discovery,
+        "connect_timeout": "1s",
+        "dns_refresh_rate": "5s",
+        "respect_dns_ttl": true,
+        "load_assignment": {
+            "cluster_name": XDS_CLUSTER,
+            "endpoints": [{ "lb_endpoints": [{ "endpoint": { "address": address } }] }],
+        },
+        "typed_extension_protocol_options": {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+                "explicit_http_config": { "http2_protocol_options": http2 },
+            },
+        },
+        "upstream_connection_options": { "tcp_keepalive": { "keepalive_time": 300 } },
+    })
+}
+
+fn overload_manager(max_connections: u64) -> Value {
+    json!({
+        "resource_monitors": [{
+            "name": "envoy.resource_monitors.global_downstream_max_connections",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
+                "max_active_downstream_connections": max_connections,
+            },
+        }],
+    })
+}
+
+fn socket_address(host: &str, port: u16) -> Value {
+    json!({ "socket_address": { "address": host, "port_value": port } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_id_is_istios_unless_given() {
+        let mut options = BootstrapOptions::default();
+        assert_eq!(
+            options.node_id(),
+            "router~127.0.0.1~gateway.higress-system~higress-system.svc.cluster.local"
+        );
+        options.node_id = Some("mine".to_owned());
+        assert_eq!(bootstrap(&options)["node"]["id"], "mine");
+    }
+
+    #[test]
+    fn names_are_resolved_and_addresses_are_not() {
+        let kind = |host: &str| {
+            let options = BootstrapOptions {
+                xds_host: host.to_owned(),
+                ..BootstrapOptions::default()
+            };
+            bootstrap(&options)["static_resources"]["clusters"][0]["type"].clone()
+        };
+        assert_eq!(kind("10.0.0.1"), "STATIC");
+        assert_eq!(kind("::1"), "STATIC");
+        assert_eq!(kind("pilot.higress-system"), "STRICT_DNS");
+    }
+}

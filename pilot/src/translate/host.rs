@@ -13,9 +13,9 @@ pub(crate) fn is_valid(host: &str) -> bool {
         && name.len() <= 253
         && name.split('.').all(|label| {
             !label.is_empty()
-                && label.bytes().all(|byte| {
-                    matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_')
-                })
+                && label
+                    .bytes()
+                    .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
         })
 }
 

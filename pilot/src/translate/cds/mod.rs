@@ -35,7 +35,11 @@ impl Default for ClusterOptions {
 
 /// The cluster of a service port.
 #[must_use]
-pub fn cluster(service: &Service, port: &ServicePort, options: &ClusterOptions) -> cluster::Cluster {
+pub fn cluster(
+    service: &Service,
+    port: &ServicePort,
+    options: &ClusterOptions,
+) -> cluster::Cluster {
     let name = names::cluster_name(port.number, "", &service.hostname);
     let base = base(name, port, options);
     match &service.resolution {
@@ -120,6 +124,7 @@ fn eds(base: cluster::Cluster) -> cluster::Cluster {
 }
 
 /// Start never waits for a name to resolve: until it does, the cluster answers 503.
+#[allow(deprecated)] // The plain DNS fields: proxies and EnvoyFilters know them in all versions.
 fn dns(
     base: cluster::Cluster,
     address: &str,

@@ -101,6 +101,8 @@ mod tests {
     #[test]
     fn hosts_cannot_break_out_of_the_table() {
         let text = code(&scope_filter(80, ["*\"] = os.exit() --[[\n"]));
-        assert!(text.contains(r#"["*\034\093\032\061\032os.exit\040\041\032--\091\091\010"]=true"#));
+        assert!(
+            text.contains(r#"["*\034\093\032\061\032os.exit\040\041\032--\091\091\010"]=true"#)
+        );
     }
 }

@@ -37,10 +37,7 @@ pub fn cluster_load_assignment(
     }
 }
 
-fn locality(
-    (region, zone): (&str, &str),
-    members: &[&Endpoint],
-) -> endpoint::LocalityLbEndpoints {
+fn locality((region, zone): (&str, &str), members: &[&Endpoint]) -> endpoint::LocalityLbEndpoints {
     let locality = core::Locality {
         region: region.to_owned(),
         zone: zone.to_owned(),

@@ -108,11 +108,9 @@ fn manager(options: &HttpOptions) -> hcm::HttpConnectionManager {
             accept_http_10: true,
             ..Default::default()
         }),
-        common_http_protocol_options: options.idle_timeout.map(|idle| {
-            core::HttpProtocolOptions {
-                idle_timeout: Some(proto::duration(idle)),
-                ..Default::default()
-            }
+        common_http_protocol_options: options.idle_timeout.map(|idle| core::HttpProtocolOptions {
+            idle_timeout: Some(proto::duration(idle)),
+            ..Default::default()
         }),
         request_id_extension: Some(request_id()),
         access_log: options.access_log.iter().map(access_log).collect(),
@@ -202,9 +200,9 @@ fn scoped(manager: &mut hcm::HttpConnectionManager, port: u16) {
         })),
     };
     manager.early_header_mutation_extensions = vec![set_scope_header(port)];
-    manager.route_specifier = Some(
-        hcm::http_connection_manager::RouteSpecifier::ScopedRoutes(routes),
-    );
+    manager.route_specifier = Some(hcm::http_connection_manager::RouteSpecifier::ScopedRoutes(
+        routes,
+    ));
 }
 
 fn set_scope_header(port: u16) -> core::TypedExtensionConfig {

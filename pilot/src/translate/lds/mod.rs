@@ -16,7 +16,8 @@ use envoy_types::pb::envoy::config::listener::v3 as listener;
 use super::issue::{Generated, Issue};
 use super::{names, proto};
 
-pub use hcm::HttpOptions;
+pub(crate) use filters::{CORS, FAULT, LOCAL_RATE_LIMIT, RBAC};
+pub use hcm::{AccessLog, HttpOptions};
 pub use tls::{ClientCertificate, TlsChain, TlsVersion};
 
 /// Everything that one listener is made from.
@@ -99,10 +100,7 @@ fn filter_chains(input: &ListenerInput, issues: &mut Vec<Issue>) -> Vec<listener
 }
 
 fn default_stat_prefix(input: &ListenerInput) -> String {
-    format!(
-        "outbound_{}",
-        names::listener_name(&input.bind, input.port)
-    )
+    format!("outbound_{}", names::listener_name(&input.bind, input.port))
 }
 
 #[cfg(test)]

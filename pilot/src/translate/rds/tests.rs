@@ -1,0 +1,1 @@
+//! Route tests: every kind of route, and every mistake.
