@@ -6,6 +6,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod config;
+#[cfg(feature = "envoy-descriptors")]
+pub mod envoy;
 mod istio;
 pub mod kinds;
 pub mod mcp;

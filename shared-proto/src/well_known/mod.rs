@@ -7,3 +7,6 @@ mod structure;
 pub use duration::{Duration, DurationError};
 pub use pbjson_types::{Any, BoolValue, DoubleValue, Timestamp, UInt32Value, UInt64Value};
 pub use structure::{ListValue, Struct, Value, value};
+
+#[cfg(feature = "envoy-descriptors")]
+pub(crate) use structure::number_to_json;

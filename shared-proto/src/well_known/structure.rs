@@ -118,7 +118,7 @@ impl Value {
 }
 
 /// Whole numbers are printed without a fraction, as other protobuf-JSON printers do.
-fn number_to_json(number: f64) -> serde_json::Value {
+pub(crate) fn number_to_json(number: f64) -> serde_json::Value {
     if number.fract() == 0.0 && number.abs() < MAX_EXACT {
         #[allow(clippy::cast_possible_truncation)] // exact: whole and below 2^53
         return serde_json::Value::Number(Number::from(number as i64));
