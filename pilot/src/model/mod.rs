@@ -1,5 +1,9 @@
-//! Nouns of the pilot: what is known about services, endpoints and secrets.
+//! Nouns of the pilot: configs from the controller, and what is known about services, endpoints and secrets.
 
+pub mod change;
+pub mod config;
 pub mod endpoint;
+pub mod host;
+pub mod proxy;
 pub mod secret;
 pub mod service;

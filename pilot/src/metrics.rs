@@ -1,0 +1,173 @@
+//! Metrics of the pilot; the only place where their names are. Names are Istio's where Istio has one.
+
+use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::Arc;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+type Count = Counter<u64, AtomicU64>;
+
+/// Label `type`: an xDS type in short form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct TypeLabel {
+    /// `cds`, `eds`, `lds`, `rds`, `srds`, `sds` or `ecds`.
+    pub r#type: XdsType,
+}
+
+/// xDS types as label values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[allow(non_camel_case_types, missing_docs)]
+pub enum XdsType {
+    cds,
+    eds,
+    lds,
+    rds,
+    srds,
+    sds,
+    ecds,
+    other,
+}
+
+impl XdsType {
+    /// The type of a short name.
+    pub fn of(short: &str) -> Self {
+        match short {
+            "cds" => Self::cds,
+            "eds" => Self::eds,
+            "lds" => Self::lds,
+            "rds" => Self::rds,
+            "srds" => Self::srds,
+            "sds" => Self::sds,
+            "ecds" => Self::ecds,
+            _ => Self::other,
+        }
+    }
+}
+
+/// Label `kind`: what sort of object changed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct KindLabel {
+    /// Kind of the object.
+    pub kind: &'static str,
+}
+
+/// Label `reason`: a bounded set of reasons.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ReasonLabel {
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// All metrics of the pilot. Clones share one set.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// Configs that the controller changed.
+    pub config_changes: Family<KindLabel, Count>,
+    /// Changes of Services, EndpointSlices and Secrets.
+    pub registry_changes: Family<KindLabel, Count>,
+    /// Resources of the controller or the registry that could not be used.
+    pub rejected: Family<ReasonLabel, Count>,
+    /// Push contexts built.
+    pub push_contexts: Count,
+    /// Time to apply a batch of changes and to generate what follows from it.
+    pub push_seconds: Histogram,
+    /// Changes merged into a batch with an earlier one.
+    pub debounce_merged: Count,
+    /// Resources encoded.
+    pub generated: Family<TypeLabel, Count>,
+    /// Mistakes found while generating.
+    pub issues: Family<ReasonLabel, Count>,
+    /// Resources sent, removals included.
+    pub sent: Family<TypeLabel, Count>,
+    /// Size of the resources sent.
+    pub sent_bytes: Family<TypeLabel, Count>,
+    /// Responses sent.
+    pub pushes: Family<TypeLabel, Count>,
+    /// Responses refused by proxies.
+    pub rejects: Family<TypeLabel, Count>,
+    /// Requests with a nonce that is not the last one.
+    pub expired_nonce: Family<TypeLabel, Count>,
+    /// Proxies connected.
+    pub connected: Gauge<i64, AtomicI64>,
+    /// Time from a change being used to the last ACK of a proxy.
+    pub convergence_seconds: Histogram,
+    /// Services known.
+    pub services: Gauge<i64, AtomicI64>,
+    /// Hosts of VirtualServices known.
+    pub virtual_services: Gauge<i64, AtomicI64>,
+    /// Whether the stream to a controller is open.
+    pub controller_connected: Gauge<i64, AtomicI64>,
+}
+
+fn seconds() -> Histogram {
+    let bounds = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+    Histogram::new(bounds)
+}
+
+impl Metrics {
+    /// Creates the metrics and their registry.
+    pub fn new() -> (Self, Arc<Registry>) {
+        let metrics = Self {
+            config_changes: Family::default(),
+            registry_changes: Family::default(),
+            rejected: Family::default(),
+            push_contexts: Count::default(),
+            push_seconds: seconds(),
+            debounce_merged: Count::default(),
+            generated: Family::default(),
+            issues: Family::default(),
+            sent: Family::default(),
+            sent_bytes: Family::default(),
+            pushes: Family::default(),
+            rejects: Family::default(),
+            expired_nonce: Family::default(),
+            connected: Gauge::default(),
+            convergence_seconds: seconds(),
+            services: Gauge::default(),
+            virtual_services: Gauge::default(),
+            controller_connected: Gauge::default(),
+        };
+        let registry = metrics.register();
+        (metrics, Arc::new(registry))
+    }
+
+    fn register(&self) -> Registry {
+        let mut r = Registry::default();
+        let m = self.clone();
+        // The exporter appends `_total` to the names of counters.
+        r.register("isthmus_config_changes", "Configs changed by the controller", m.config_changes);
+        r.register("isthmus_registry_changes", "Registry objects changed", m.registry_changes);
+        r.register("isthmus_rejected_objects", "Objects that could not be used", m.rejected);
+        r.register("isthmus_push_contexts", "Push contexts built", m.push_contexts);
+        r.register("isthmus_pilot_push_seconds", "Time to apply and generate a batch", m.push_seconds);
+        r.register("isthmus_pilot_debounce_merged", "Changes merged into one push", m.debounce_merged);
+        r.register("isthmus_resources_generated", "Resources encoded, by type", m.generated);
+        r.register("isthmus_pilot_issues", "Mistakes found while generating", m.issues);
+        r.register("isthmus_xds_resources_sent", "Resources sent to proxies, by type", m.sent);
+        r.register("isthmus_xds_bytes_sent", "Bytes of resources sent, by type", m.sent_bytes);
+        // Istio's name has no suffix, and a counter's always gets one: a gauge family would lie about its type, so the
+        // plain name is a counter whose suffix the page drops (see `plain_names`).
+        r.register("pilot_xds_pushes", "Responses sent to proxies, by type", m.pushes);
+        r.register("pilot_total_xds_rejects", "Responses refused by proxies, by type", m.rejects);
+        r.register("pilot_xds_expired_nonce", "Requests with an old nonce, by type", m.expired_nonce);
+        r.register("pilot_xds", "Proxies connected", m.connected);
+        r.register(
+            "pilot_proxy_convergence_time",
+            "Seconds from a change being used to the last ACK of a proxy",
+            m.convergence_seconds,
+        );
+        r.register("pilot_services", "Services known", m.services);
+        r.register("pilot_virt_services", "Hosts of VirtualServices known", m.virtual_services);
+        r.register(
+            "isthmus_pilot_controllers_connected",
+            "Controllers with an open stream",
+            m.controller_connected,
+        );
+        r
+    }
+}

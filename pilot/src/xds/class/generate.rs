@@ -1,0 +1,481 @@
+//! Calls the generators for one class: looks up what they need, encodes what they give, counts both.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use shared_proto::networking::v1alpha3::{VirtualService, server_tls_settings::TlSmode};
+use xds_engine::types::{CLUSTER, ENDPOINT, EXTENSION, LISTENER, ROUTE, SCOPED_ROUTE, SECRET};
+use xds_engine::{Resource, ResourceMap};
+
+use super::Counts;
+use super::servers::{self, Credential, ListenKey, Servers};
+use crate::push::world::World;
+use crate::model::change::NamespacedName;
+use crate::model::config::{
+    Facts, GatewayFacts, Server, ServerProtocol, ServerTls, StoredConfig, full_host,
+};
+use crate::model::endpoint::Endpoints;
+use crate::model::host;
+use crate::model::proxy::ProxyClass;
+use crate::model::service::{Resolution, Service, ServicePort};
+use crate::translate::cds::{self, ClusterOptions};
+use crate::translate::lds::{
+    self, ClientCertificate, HttpOptions, ListenerInput, Routing, TlsChain, TlsVersion,
+};
+use crate::translate::{Generated, Issue, Origin, ecds, eds, names, rds, sds, srds};
+
+/// Annotation that marks VirtualServices made from Gateway API routes (Istio).
+const ROUTE_SEMANTICS: &str = "internal.istio.io/route-semantics";
+
+/// Settings that what is generated depends on. The same for all classes, for the life of the process.
+#[derive(Clone, Debug, Default)]
+pub struct PushOptions {
+    /// One route configuration per host, selected by scoped routes; else one per server.
+    pub scoped_rds: bool,
+    /// Envoy asks for the routes of a host at its first request.
+    pub on_demand_rds: bool,
+    /// The routes of a host include those of the wildcard hosts above it.
+    pub merge_subset: bool,
+    /// Clusters for all services, not only for those that a route leads to.
+    pub all_clusters: bool,
+    /// Domain that completes the short names of services.
+    pub domain: Arc<str>,
+    /// Options of clusters.
+    pub cluster: ClusterOptions,
+    /// Options of HTTP connection managers.
+    pub http: HttpOptions,
+}
+
+/// The generators, bound to a class and a world.
+pub(super) struct Generator<'a> {
+    class: &'a ProxyClass,
+    world: &'a World,
+    servers: &'a Servers,
+    options: &'a PushOptions,
+    lookup: Lookup<'a>,
+    counts: Counts,
+    issues: Vec<Issue>,
+}
+
+impl<'a> Generator<'a> {
+    pub(super) fn new(
+        class: &'a ProxyClass,
+        world: &'a World,
+        servers: &'a Servers,
+        options: &'a PushOptions,
+    ) -> Self {
+        let lookup = Lookup { world, domain: &options.domain };
+        let (counts, issues) = (Counts::default(), Vec::new());
+        Self { class, world, servers, options, lookup, counts, issues }
+    }
+
+    pub(super) fn finish(self) -> (Counts, Vec<Issue>) {
+        (self.counts, self.issues)
+    }
+
+    pub(super) fn scoped(&self) -> bool {
+        self.options.scoped_rds
+    }
+
+    pub(super) fn ports_listened(&self) -> BTreeSet<u16> {
+        self.servers.ports()
+    }
+
+    pub(super) fn credentials_of(&self, secret: &NamespacedName) -> Vec<Credential> {
+        self.servers.credentials_of(secret).cloned().collect()
+    }
+
+    fn keep<T>(&mut self, generated: Generated<T>) -> T {
+        self.issues.extend(generated.issues);
+        generated.resource
+    }
+
+    // Clusters and endpoints.
+
+    fn service(&self, hostname: &str) -> Option<&'a Arc<Service>> {
+        let context = &self.world.context;
+        let wanted = self.options.all_clusters || context.referenced(hostname);
+        context.services.get(hostname).filter(|_| wanted)
+    }
+
+    /// The ports of a service that get a cluster.
+    pub(super) fn ports(&self, hostname: &str) -> Vec<u16> {
+        let ports = self.service(hostname).map(|service| service.ports.as_slice());
+        ports.unwrap_or_default().iter().map(|port| port.number).collect()
+    }
+
+    pub(super) fn port(&self, hostname: &str, number: u16) -> Option<&'a ServicePort> {
+        self.service(hostname)?.port(number)
+    }
+
+    pub(super) fn cluster(&mut self, hostname: &str, port: u16) -> Option<Arc<Resource>> {
+        let service = self.service(hostname)?;
+        let cluster = cds::cluster(service, service.port(port)?, &self.options.cluster);
+        self.counts.cds += 1;
+        Some(Resource::encode(CLUSTER, &cluster))
+    }
+
+    pub(super) fn endpoints(&mut self, hostname: &str, port: u16) -> Option<Arc<Resource>> {
+        let service = self.service(hostname)?;
+        if service.resolution != Resolution::Eds {
+            return None;
+        }
+        let none = Endpoints::default();
+        let endpoints = self.world.endpoints.get(hostname).map_or(&none, |endpoints| endpoints);
+        let name = names::cluster_name(port, "", hostname);
+        let assignment = eds::cluster_load_assignment(&name, service.port(port)?, endpoints);
+        self.counts.eds += 1;
+        Some(Resource::encode(ENDPOINT, &assignment))
+    }
+
+    // Routes.
+
+    /// The hosts whose routes depend on one of these hosts.
+    pub(super) fn affected_hosts(&self, hosts: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
+        let mut affected = hosts.clone();
+        if self.options.merge_subset {
+            let wildcards: Vec<_> = hosts.iter().filter(|host| host.starts_with('*')).collect();
+            if !wildcards.is_empty() {
+                let below = |host: &Arc<str>| wildcards.iter().any(|w| host::subset_of(host, w));
+                affected.extend(self.world.context.hosts().into_iter().filter(below));
+            }
+        }
+        affected
+    }
+
+    /// VirtualServices with exactly this host that a server on the port leads to, in order of precedence.
+    fn reachable(&self, port: u16, host: &Arc<str>) -> Vec<&'a Arc<StoredConfig>> {
+        let world = self.world;
+        let all = world.context.virtual_services(host);
+        all.filter(|config| self.leads_to(port, host, config)).collect()
+    }
+
+    fn leads_to(&self, port: u16, host: &str, config: &StoredConfig) -> bool {
+        self.leading_servers(port, host, config).next().is_some()
+    }
+
+    /// The servers on a port that lead requests for a host to a VirtualService, with the names of their Gateways.
+    fn leading_servers<'b>(
+        &'b self,
+        port: u16,
+        host: &'b str,
+        config: &'b StoredConfig,
+    ) -> impl Iterator<Item = (&'b NamespacedName, &'b Server)> {
+        let names = match &config.facts {
+            Facts::VirtualService(facts) => facts.gateways.as_slice(),
+            _ => &[],
+        };
+        names.iter().flat_map(move |name| {
+            let gateway = self.world.context.gateways.get(name);
+            let gateway = gateway.filter(|gateway| self.class.selected_by(&gateway.selector));
+            let servers = gateway.map(|gateway| gateway.servers.as_slice()).unwrap_or_default();
+            let serving = servers.iter().filter(move |server| serves(server, port, host));
+            serving.map(move |server| (name, server))
+        })
+    }
+
+    /// Whether a server on the port sends plain requests for the host to https.
+    fn redirects(&self, port: u16, host: &Arc<str>) -> bool {
+        let mut configs = self.world.context.virtual_services(host);
+        configs.any(|config| {
+            self.leading_servers(port, host, config).any(|(_, server)| server.https_redirect)
+        })
+    }
+
+    fn decode(
+        &self,
+        port: u16,
+        host: &str,
+        configs: &[&'a Arc<StoredConfig>],
+    ) -> Vec<Decoded<'a>> {
+        let mut decoded = Vec::with_capacity(configs.len());
+        for config in configs {
+            // What was stored was decoded before: see `StoredConfig::from_mcp`.
+            let Ok(spec) = config.spec() else { continue };
+            let Some(spec) = spec.get::<VirtualService>().cloned() else { continue };
+            let gateways = self.leading_servers(port, host, config);
+            let gateways = gateways.map(|(name, _)| name.to_string().into()).collect();
+            decoded.push(Decoded { config, spec, gateways });
+        }
+        decoded
+    }
+
+    fn host_input<'b>(
+        &'b self,
+        port: u16,
+        host: &'b Arc<str>,
+        virtual_services: &'b [rds::RouteVs<'b>],
+    ) -> rds::HostRoutes<'b> {
+        let https = self.servers.tls_on(port);
+        rds::HostRoutes {
+            port,
+            host,
+            https,
+            https_redirect: self.redirects(port, host),
+            virtual_services,
+            services: &self.lookup,
+            proxy: rds::ProxyView { namespace: &self.class.namespace, labels: &self.class.labels },
+        }
+    }
+
+    /// The route configuration of a host; `None` when no server on the port leads to it.
+    pub(super) fn host_routes(&mut self, port: u16, host: &Arc<str>) -> Option<Arc<Resource>> {
+        let mut configs = self.reachable(port, host);
+        if configs.is_empty() {
+            return None;
+        }
+        if self.options.merge_subset {
+            for wildcard in host::wildcards_above(host) {
+                configs.extend(self.reachable(port, &wildcard.into()));
+            }
+        }
+        let decoded = self.decode(port, host, &configs);
+        let virtual_services: Vec<_> = decoded.iter().map(Decoded::view).collect();
+        let generated =
+            rds::host_route_configuration(&self.host_input(port, host, &virtual_services));
+        let configuration = self.keep(generated);
+        self.counts.rds += 1;
+        Some(Resource::encode(ROUTE, &configuration))
+    }
+
+    pub(super) fn scope(&mut self, port: u16, host: &str) -> Arc<Resource> {
+        self.counts.srds += 1;
+        let scope = srds::scoped_route(port, host, self.options.on_demand_rds);
+        Resource::encode(SCOPED_ROUTE, &scope)
+    }
+
+    pub(super) fn scope_filter(&mut self, port: u16, scopes: &ResourceMap) -> Arc<Resource> {
+        // Wildcard hosts are the scopes whose names begin with `<port>.*`.
+        let prefix = names::scope_name(port, "*");
+        let below = scopes.range(Arc::<str>::from(prefix.as_str())..);
+        let wildcards = below
+            .map(|(name, _)| &**name)
+            .take_while(|name| name.starts_with(&prefix))
+            .filter_map(|name| names::parse_scope_name(name).map(|(_, host)| host));
+        self.counts.ecds += 1;
+        Resource::encode(EXTENSION, &ecds::scope_filter(port, wildcards))
+    }
+
+    /// All route configurations when scoped routes are off, by name.
+    pub(super) fn plain_routes(&mut self) -> BTreeMap<String, Arc<Resource>> {
+        let mut routes = BTreeMap::new();
+        for key in self.servers.listeners().cloned().collect::<Vec<_>>() {
+            for (name, port, gateways) in self.plain_servers(&key) {
+                let hosts: Vec<Arc<str>> = self.world.context.hosts().into_iter().collect();
+                let mut entries = Vec::new();
+                for host in &hosts {
+                    let mut configs = self.reachable(port, host);
+                    configs.retain(|config| bound(config, &gateways));
+                    if !configs.is_empty() {
+                        entries.push((host.clone(), self.decode(port, host, &configs)));
+                    }
+                }
+                let virtual_services: Vec<Vec<_>> = entries
+                    .iter()
+                    .map(|(_, decoded)| decoded.iter().map(Decoded::view).collect())
+                    .collect();
+                let inputs: Vec<rds::HostRoutes<'_>> = entries
+                    .iter()
+                    .zip(&virtual_services)
+                    .map(|((host, _), services)| self.host_input(port, host, services))
+                    .collect();
+                let generated = rds::plain_route_configuration(&name, port, &inputs);
+                let configuration = self.keep(generated);
+                self.counts.rds += 1;
+                routes.insert(name, Resource::encode(ROUTE, &configuration));
+            }
+        }
+        routes
+    }
+
+    /// The route configurations of a listener when scoped routes are off: name, port and the Gateways whose
+    /// VirtualServices are in it.
+    fn plain_servers(&self, key: &ListenKey) -> Vec<(String, u16, BTreeSet<NamespacedName>)> {
+        let mut by_name: BTreeMap<String, BTreeSet<NamespacedName>> = BTreeMap::new();
+        for (gateway, server) in self.servers.of(key) {
+            by_name.entry(route_name(gateway, server)).or_default().extend(gateway.name.clone());
+        }
+        by_name.into_iter().map(|(name, gateways)| (name, key.port, gateways)).collect()
+    }
+
+    // Listeners and secrets.
+
+    /// The SDS resource of a credential; `None` while there is no usable Secret, or when the class may not have it.
+    pub(super) fn secret(&mut self, credential: &Credential) -> Option<Arc<Resource>> {
+        if !self.class.secrets || !self.servers.needs(credential) {
+            return None;
+        }
+        let secrets = &self.world.secrets;
+        let secret = if credential.trust {
+            let parsed = names::parse_secret_name(&credential.name)?;
+            let namespace = parsed.namespace.as_deref().unwrap_or(&self.class.namespace);
+            let of = |name: &str| secrets.get(&NamespacedName::new(namespace, name));
+            let own = of(&parsed.name).filter(|secret| secret.ca.is_some());
+            let secret = own.or_else(|| of(parsed.ca_base()?))?;
+            sds::validation_context(&credential.name, secret)
+        } else {
+            sds::secret(&credential.name, secrets.get(&credential.secret)?)
+        };
+        self.counts.sds += 1;
+        Some(Resource::encode(SECRET, &secret?))
+    }
+
+    /// TLS listeners with a server that uses one of these SDS names.
+    pub(super) fn listeners_with(&self, credentials: &BTreeSet<Arc<str>>) -> Vec<ListenKey> {
+        let uses = |server: &Server| {
+            server.tls.as_ref().is_some_and(|tls| {
+                credentials.contains(&tls.credential)
+                    || credentials.contains(names::ca_secret_name(&tls.credential).as_str())
+            })
+        };
+        let listeners = self.servers.listeners();
+        listeners
+            .filter(|key| self.servers.of(key).iter().any(|(_, server)| uses(server)))
+            .cloned()
+            .collect()
+    }
+
+    /// Name of a listener, and the listener when it has something to serve.
+    pub(super) fn listener(
+        &mut self,
+        key: &ListenKey,
+        secrets: &ResourceMap,
+    ) -> (String, Option<Arc<Resource>>) {
+        let bind: Arc<str> = if key.bind.is_empty() { Arc::from("0.0.0.0") } else { key.bind.clone() };
+        let name = names::listener_name(&bind, key.port);
+        let all = self.servers.of(key);
+        let Some((gateway, first)) = all.first() else { return (name, None) };
+        let servers = if servers::is_tls(first) {
+            // A server whose certificate is missing would hold up the whole listener: it joins when it comes.
+            let chains = all.iter().filter_map(|(gateway, server)| chain(gateway, server, secrets));
+            lds::Servers::Https(chains.collect())
+        } else {
+            lds::Servers::Http {
+                route_name: route_name(gateway, first),
+                grpc_web: first.protocol == ServerProtocol::GrpcWeb,
+            }
+        };
+        let routing = if self.options.scoped_rds {
+            Routing::Scoped { on_demand: self.options.on_demand_rds }
+        } else {
+            Routing::Plain
+        };
+        let generated = lds::listener(&ListenerInput {
+            bind,
+            port: key.port,
+            servers,
+            routing,
+            options: self.options.http.clone(),
+        });
+        let listener = self.keep(generated);
+        self.counts.lds += u64::from(listener.is_some());
+        (name, listener.map(|listener| Resource::encode(LISTENER, &listener)))
+    }
+}
+
+/// A VirtualService as the route generator wants it.
+struct Decoded<'a> {
+    config: &'a StoredConfig,
+    spec: VirtualService,
+    /// The gateways that bind it to the port at hand.
+    gateways: Vec<Arc<str>>,
+}
+
+impl Decoded<'_> {
+    fn view(&self) -> rds::RouteVs<'_> {
+        let semantics = self.config.annotations.get(ROUTE_SEMANTICS);
+        rds::RouteVs {
+            namespace: &self.config.key.namespace,
+            name: &self.config.key.name,
+            spec: &self.spec,
+            gateways: &self.gateways,
+            gateway_semantics: semantics.is_some_and(|semantics| semantics == "gateway"),
+        }
+    }
+}
+
+/// Finds services as VirtualServices name them.
+struct Lookup<'a> {
+    world: &'a World,
+    domain: &'a str,
+}
+
+impl rds::ServiceLookup for Lookup<'_> {
+    fn service(&self, hostname: &str, namespace: &str) -> Option<Arc<Service>> {
+        let hostname = full_host(hostname, namespace, self.domain);
+        self.world.context.services.get(&hostname).cloned()
+    }
+}
+
+fn serves(server: &Server, port: u16, host: &str) -> bool {
+    server.port == port
+        && server.protocol != ServerProtocol::Unsupported
+        && server.hosts.iter().any(|served| host::intersects(host, served))
+}
+
+fn bound(config: &StoredConfig, gateways: &BTreeSet<NamespacedName>) -> bool {
+    match &config.facts {
+        Facts::VirtualService(facts) => facts.gateways.iter().any(|name| gateways.contains(name)),
+        _ => false,
+    }
+}
+
+fn route_name(gateway: &GatewayFacts, server: &Server) -> String {
+    let bind = Some(server.bind.as_str()).filter(|bind| !bind.is_empty());
+    match (&gateway.name, server.protocol) {
+        (Some(name), ServerProtocol::Https) => names::https_route_name(&names::HttpsServer {
+            port: server.port,
+            port_name: &server.port_name,
+            gateway: &name.name,
+            namespace: &name.namespace,
+            bind,
+        }),
+        _ => names::http_route_name(server.port, bind),
+    }
+}
+
+fn chain(gateway: &GatewayFacts, server: &Server, secrets: &ResourceMap) -> Option<TlsChain> {
+    let tls = server.tls.as_ref()?;
+    let usable = |name: &str| secrets.contains_key(name);
+    let client_certificate = client_certificate(tls);
+    let trust = client_certificate == ClientCertificate::None
+        || usable(&names::ca_secret_name(&tls.credential));
+    if !usable(&tls.credential) || !trust {
+        return None;
+    }
+    let (namespace, name) = gateway
+        .name
+        .as_ref()
+        .map_or_else(Default::default, |name| (name.namespace.to_string(), name.name.to_string()));
+    Some(TlsChain {
+        origin: Origin { namespace, name },
+        server_name: String::new(),
+        hosts: server.hosts.iter().map(ToString::to_string).collect(),
+        secret: tls.credential.to_string(),
+        min_version: tls_version(tls.min_version),
+        max_version: tls_version(tls.max_version),
+        cipher_suites: tls.cipher_suites.clone(),
+        client_certificate,
+        http2: true,
+        route_name: route_name(gateway, server),
+    })
+}
+
+fn client_certificate(tls: &ServerTls) -> ClientCertificate {
+    match TlSmode::try_from(tls.mode) {
+        Ok(TlSmode::Mutual) => ClientCertificate::Required,
+        Ok(TlSmode::OptionalMutual) => ClientCertificate::Optional,
+        _ => ClientCertificate::None,
+    }
+}
+
+/// `ServerTLSSettings.TLSProtocol`.
+fn tls_version(version: i32) -> TlsVersion {
+    match version {
+        1 => TlsVersion::V1_0,
+        2 => TlsVersion::V1_1,
+        3 => TlsVersion::V1_2,
+        4 => TlsVersion::V1_3,
+        _ => TlsVersion::Auto,
+    }
+}

@@ -1,0 +1,259 @@
+//! The one task that owns the world and the snapshots of all classes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use tokio::sync::{mpsc, oneshot, watch};
+use tracing::{debug, info, warn};
+
+use super::class::{Built, ClassSnapshot, Counts, PushOptions};
+use crate::metrics::{KindLabel, Metrics, ReasonLabel, TypeLabel, XdsType};
+use crate::model::change::Change;
+use crate::model::proxy::ProxyClass;
+use crate::push::context::PushContext;
+use crate::push::debounce::{Debounce, Timer};
+use crate::push::world::World;
+
+/// A class without proxies is kept this long, so that a reconnect finds it.
+const KEEP_CLASS: Duration = Duration::from_secs(60);
+
+/// Batches that may wait; a source that is faster has to wait itself.
+const BATCHES: usize = 64;
+
+/// What the updater is told.
+#[derive(Debug)]
+pub enum Message {
+    /// Objects changed; all of them belong together.
+    Changes(Vec<Change>),
+    /// Everything sent before this has to be in effect before the answer.
+    Barrier(oneshot::Sender<()>),
+    /// A proxy wants the snapshots of its class.
+    Open(ProxyClass, oneshot::Sender<watch::Receiver<Arc<ClassSnapshot>>>),
+}
+
+/// Sends to the updater. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    messages: mpsc::Sender<Message>,
+    context: Arc<ArcSwap<PushContext>>,
+}
+
+impl Handle {
+    /// Hands over changes; waits while too many are waiting. False when the updater is gone.
+    pub async fn changes(&self, changes: Vec<Change>) -> bool {
+        changes.is_empty() || self.messages.send(Message::Changes(changes)).await.is_ok()
+    }
+
+    /// Waits until everything that was handed over before is in effect.
+    pub async fn barrier(&self) {
+        let (done, wait) = oneshot::channel();
+        if self.messages.send(Message::Barrier(done)).await.is_ok() {
+            let _ = wait.await;
+        }
+    }
+
+    /// The snapshots of a class; `None` when the updater is gone.
+    pub async fn open(&self, class: ProxyClass) -> Option<watch::Receiver<Arc<ClassSnapshot>>> {
+        let (reply, wait) = oneshot::channel();
+        self.messages.send(Message::Open(class, reply)).await.ok()?;
+        wait.await.ok()
+    }
+
+    /// The context in use.
+    pub fn context(&self) -> Arc<PushContext> {
+        self.context.load_full()
+    }
+}
+
+struct Class {
+    snapshots: watch::Sender<Arc<ClassSnapshot>>,
+    unused_since: Option<Instant>,
+}
+
+/// Owner of all facts and generated resources.
+pub struct Updater {
+    options: PushOptions,
+    metrics: Metrics,
+    timer: Timer,
+    world: World,
+    context: Arc<ArcSwap<PushContext>>,
+    classes: BTreeMap<ProxyClass, Class>,
+    waiting: Vec<Change>,
+    messages: mpsc::Receiver<Message>,
+}
+
+impl std::fmt::Debug for Updater {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Updater").field("classes", &self.classes.len()).finish_non_exhaustive()
+    }
+}
+
+impl Updater {
+    /// An updater without facts, and the handle to it.
+    pub fn new(options: PushOptions, debounce: Debounce, metrics: Metrics) -> (Self, Handle) {
+        let (sender, messages) = mpsc::channel(BATCHES);
+        let context = Arc::new(ArcSwap::from_pointee(PushContext::default()));
+        let updater = Self {
+            options,
+            metrics,
+            timer: Timer::new(debounce),
+            world: World::default(),
+            context: context.clone(),
+            classes: BTreeMap::new(),
+            waiting: Vec::new(),
+            messages,
+        };
+        (updater, Handle { messages: sender, context })
+    }
+
+    /// Runs until the last handle is gone.
+    pub async fn run(mut self) {
+        loop {
+            let message = match self.timer.due() {
+                None => self.messages.recv().await,
+                Some(due) => {
+                    tokio::select! {
+                        biased;
+                        message = self.messages.recv() => message,
+                        () = tokio::time::sleep_until(due.into()) => {
+                            self.push();
+                            continue;
+                        }
+                    }
+                }
+            };
+            match message {
+                None => return,
+                Some(Message::Changes(changes)) => {
+                    if !self.waiting.is_empty() {
+                        self.metrics.debounce_merged.inc_by(changes.len() as u64);
+                    }
+                    self.waiting.extend(changes);
+                    self.timer.changed(Instant::now());
+                    if self.timer.due().is_some_and(|due| due <= Instant::now())
+                        && self.messages.is_empty()
+                    {
+                        self.push();
+                    }
+                }
+                Some(Message::Barrier(done)) => {
+                    self.push();
+                    let _ = done.send(());
+                }
+                Some(Message::Open(class, reply)) => {
+                    let _ = reply.send(self.open(class));
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, class: ProxyClass) -> watch::Receiver<Arc<ClassSnapshot>> {
+        if let Some(class) = self.classes.get_mut(&class) {
+            class.unused_since = None;
+            return class.snapshots.subscribe();
+        }
+        let start = Instant::now();
+        let built = ClassSnapshot::build(class.clone(), &self.world, &self.options);
+        info!(
+            namespace = %class.namespace,
+            classes = self.classes.len() + 1,
+            elapsed = ?start.elapsed(),
+            "generated everything for a new class of proxies"
+        );
+        let snapshot = Arc::new(self.account(built));
+        let (snapshots, receiver) = watch::channel(snapshot);
+        self.classes.insert(class, Class { snapshots, unused_since: None });
+        receiver
+    }
+
+    /// Uses the changes that wait.
+    fn push(&mut self) {
+        let start = Instant::now();
+        let changes = std::mem::take(&mut self.waiting);
+        if changes.is_empty() {
+            return;
+        }
+        for change in &changes {
+            self.count(change);
+        }
+        let count = changes.len();
+        let (world, changed) = self.world.next(changes);
+        if changed.context.is_some() {
+            self.metrics.push_contexts.inc();
+            self.metrics.services.set(gauge(world.context.services.len()));
+            self.metrics.virtual_services.set(gauge(world.context.virtual_hosts()));
+            self.context.store(world.context.clone());
+        }
+        self.world = world;
+        if !changed.is_empty() {
+            for key in self.classes.keys().cloned().collect::<Vec<_>>() {
+                self.refresh(&key, &changed, start);
+            }
+        }
+        let cost = start.elapsed();
+        debug!(changes = count, elapsed = ?cost, "pushed");
+        self.metrics.push_seconds.observe(cost.as_secs_f64());
+        self.timer.pushed(Instant::now(), cost);
+    }
+
+    fn refresh(&mut self, key: &ProxyClass, changed: &crate::push::world::Changed, now: Instant) {
+        let Some(class) = self.classes.get_mut(key) else { return };
+        if class.snapshots.receiver_count() == 0 {
+            let since = *class.unused_since.get_or_insert(now);
+            if now - since > KEEP_CLASS {
+                self.classes.remove(key);
+                return;
+            }
+        } else {
+            class.unused_since = None;
+        }
+        let before = class.snapshots.borrow().clone();
+        let built = before.next(&self.world, changed, &self.options);
+        let snapshot = self.account(built);
+        let quiet = snapshot.same_resources(&before);
+        let Some(class) = self.classes.get(key) else { return };
+        class.snapshots.send_if_modified(|current| {
+            *current = Arc::new(snapshot);
+            // Without a difference no connection has to wake up.
+            !quiet
+        });
+    }
+
+    fn account(&self, built: Built) -> ClassSnapshot {
+        let Counts { cds, eds, lds, srds, rds, sds, ecds } = built.generated;
+        let counts = [
+            (XdsType::cds, cds),
+            (XdsType::eds, eds),
+            (XdsType::lds, lds),
+            (XdsType::srds, srds),
+            (XdsType::rds, rds),
+            (XdsType::sds, sds),
+            (XdsType::ecds, ecds),
+        ];
+        for (r#type, count) in counts {
+            self.metrics.generated.get_or_create(&TypeLabel { r#type }).inc_by(count);
+        }
+        for issue in &built.issues {
+            let reason = ReasonLabel { reason: issue.reason.as_str() };
+            self.metrics.issues.get_or_create(&reason).inc();
+            warn!(%issue, "part of a config is not served as written");
+        }
+        built.snapshot
+    }
+
+    fn count(&self, change: &Change) {
+        let (family, kind) = match change {
+            Change::Config(key, _) => (&self.metrics.config_changes, key.kind.name()),
+            Change::Service(..) => (&self.metrics.registry_changes, "Service"),
+            Change::Endpoints(..) => (&self.metrics.registry_changes, "EndpointSlice"),
+            Change::Secret(..) => (&self.metrics.registry_changes, "Secret"),
+        };
+        family.get_or_create(&KindLabel { kind }).inc();
+    }
+}
+
+fn gauge(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
