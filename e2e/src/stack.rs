@@ -170,6 +170,20 @@ impl Stack {
         Target::plain(self.address(port))
     }
 
+    /// Loopback address for a backend of this run; `index` counts from 0 to 5.
+    pub fn backend(&self, index: u16) -> SocketAddr {
+        (
+            Ipv4Addr::LOCALHOST,
+            self.ports.port(Port::Https as u16 + 1 + index),
+        )
+            .into()
+    }
+
+    /// Target for TLS with a server name.
+    pub fn tls_target(&self, server_name: &str) -> Target {
+        Target::tls(self.address(Port::Https), server_name)
+    }
+
     fn log(&self, name: &str) -> PathBuf {
         self.root.path().join(format!("{name}.log"))
     }
