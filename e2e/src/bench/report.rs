@@ -170,7 +170,7 @@ impl Report {
         let many = self.many.as_ref();
         let clients = many.map(|many| format!("{} clients", many.clients));
         table.row("", "1 client", &clients.unwrap_or_default());
-        let rows: [(&str, fn(&Round) -> f64, &str); 8] = [
+        let rows: [(&str, Pick, &str); 8] = [
             ("memory, controller", |round| round.controller_mb, "MB"),
             ("memory, pilot", |round| round.pilot_mb, "MB"),
             ("memory, both", |round| round.both_mb, "MB"),
@@ -280,6 +280,9 @@ impl Report {
         );
     }
 }
+
+/// Picks a value out of a round.
+type Pick = fn(&Round) -> f64;
 
 struct Table(String);
 

@@ -116,7 +116,7 @@ impl Bench {
         self.stack.start_controller()?;
         self.stack.start_pilot()?;
         self.add_client()?;
-        Ok(self.all_complete(0, start).await?)
+        self.all_complete(0, start).await
     }
 
     fn add_client(&mut self) -> Result<()> {
