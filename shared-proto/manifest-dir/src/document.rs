@@ -369,5 +369,4 @@ fn row_key<T>(row: &Row<T>, namespace: Option<&str>, name: Option<&str>) -> Opti
 }
 
 #[cfg(test)]
-#[path = "document_tests.rs"]
 mod tests;

@@ -134,15 +134,29 @@ pub(crate) fn from_text<'a, K: Deserialize<'a>>(
     format: Format,
     text: &'a str,
 ) -> Result<K, DecodeError> {
-    let line = |n: usize| u32::try_from(n).ok();
     match format {
-        Format::Yaml => serde_yaml::from_str(text).map_err(|e| DecodeError {
-            line: e.location().and_then(|l| line(l.line())),
-            message: e.to_string(),
+        Format::Yaml => serde_yaml::from_str(text).map_err(|error| {
+            let place = error.location().map(|l| (l.line(), l.column()));
+            located(error.to_string(), place)
         }),
-        Format::Json => serde_json::from_str(text).map_err(|e| DecodeError {
-            line: line(e.line()),
-            message: e.to_string(),
+        Format::Json => serde_json::from_str(text).map_err(|error| {
+            let place = (error.line(), error.column());
+            located(error.to_string(), Some(place))
         }),
+    }
+}
+
+/// Takes the place out of the message: it counts from the document, its reader from the file.
+fn located(message: String, place: Option<(usize, usize)>) -> DecodeError {
+    let Some((line, column)) = place else {
+        return DecodeError {
+            line: None,
+            message,
+        };
+    };
+    let suffix = format!(" at line {line} column {column}");
+    DecodeError {
+        line: u32::try_from(line).ok(),
+        message: message.replace(&suffix, ""),
     }
 }

@@ -4,7 +4,7 @@
 //! after quiet is reported at once; what follows closely is merged. When the directory itself goes away, what was known
 //! stays: a source that went away has deleted nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use crate::notice::{Notice, Target, classify};
-use crate::object::Change;
+use crate::object::{Change, ObjectKey};
 use crate::read::cannot_read;
 use crate::store::Store;
 use crate::table::KindTable;
@@ -320,7 +320,19 @@ impl<T: Send + 'static> Worker<T> {
     }
 }
 
+/// Adds a later change; what is said of one object last counts.
 fn merge<T>(into: &mut Change<T>, from: Change<T>) {
+    if !into.is_empty() {
+        let newer: HashSet<&ObjectKey> = from
+            .upserts
+            .iter()
+            .map(|o| &o.key)
+            .chain(&from.removed)
+            .collect();
+        into.upserts.retain(|o| !newer.contains(&o.key));
+        into.removed.retain(|key| !newer.contains(key));
+        into.moved.retain(|(key, _)| !newer.contains(key));
+    }
     into.upserts.extend(from.upserts);
     into.moved.extend(from.moved);
     into.removed.extend(from.removed);
@@ -328,5 +340,4 @@ fn merge<T>(into: &mut Change<T>, from: Change<T>) {
 }
 
 #[cfg(test)]
-#[path = "watch_tests.rs"]
 mod tests;

@@ -1,5 +1,4 @@
 use super::*;
-use crate::object::ObjectKey;
 use crate::table::Scope;
 use k8s_openapi::api::core::v1::Service;
 use std::collections::BTreeMap;

@@ -1,0 +1,297 @@
+//! Wiring: the one place that sees all stages.
+
+mod hold_off;
+mod http;
+mod offline;
+mod pipeline;
+mod reports;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use daemon::admin::{self, Readiness};
+use daemon::{flags, listen, logging, signal};
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tonic::transport::server::TcpIncoming;
+use tracing::{error, info, warn};
+use xds_engine::{ServerOptions, ads_service};
+
+pub use pipeline::{Outcome, Pipeline};
+pub use reports::{ReportSource, Reports};
+
+use crate::args::{Args, Command, ServeArgs};
+use crate::ingest::{Manifests, ObjectSource};
+use crate::metrics::Metrics;
+use crate::model::{Diagnostic, Scope, Severity};
+use crate::xds::{ConfigMaps, McpSource};
+
+/// How long streams get to end after a signal.
+const DRAIN: Duration = Duration::from_secs(2);
+/// Server pings on idle MCP connections, and how long an answer may take.
+const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
+
+/// Runs what the command line asks for. Exit codes: 0 done, 1 failure or errors in the input, 2 mistakes in flags.
+pub fn run(args: Args) -> ExitCode {
+    match args.command {
+        Command::Serve(serve_args) => {
+            if let Err(error) = logging::init(&args.log) {
+                eprintln!("error: {error}");
+                return flags::USAGE.into();
+            }
+            match serve(*serve_args, &args.ignored) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) if is_usage(&error) => {
+                    eprintln!("error: {error:#}");
+                    flags::USAGE.into()
+                }
+                Err(error) => {
+                    error!(reason = format!("{error:#}"), "controller failed");
+                    ExitCode::FAILURE
+                }
+            }
+        }
+        Command::Translate(translate_args) => {
+            let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
+            match offline::run(*translate_args, &mut out, &mut err) {
+                Ok(true) => ExitCode::SUCCESS,
+                Ok(false) => ExitCode::FAILURE,
+                Err(error) => {
+                    eprintln!("error: {error:#}");
+                    flags::USAGE.into()
+                }
+            }
+        }
+    }
+}
+
+/// A flag whose value turned out to be unusable.
+#[derive(Debug, thiserror::Error)]
+#[error("{flag} {value}: {reason}")]
+struct FlagError {
+    flag: &'static str,
+    value: String,
+    reason: String,
+}
+
+fn is_usage(error: &anyhow::Error) -> bool {
+    error.is::<FlagError>() || error.is::<listen::BindError>()
+}
+
+#[tokio::main]
+async fn serve(args: ServeArgs, ignored: &[String]) -> anyhow::Result<()> {
+    let mut shutdown = signal::Shutdown::install()?;
+    if !ignored.is_empty() {
+        info!(flags = ignored.join(" "), "flags without effect were given");
+    }
+    let source = Manifests::watch(&args.config_dir).map_err(|error| FlagError {
+        flag: "--config-dir",
+        value: args.config_dir.display().to_string(),
+        reason: format!("{error}; give a folder of manifests"),
+    })?;
+    let metrics = Metrics::default();
+    let mut registry = Registry::default();
+    metrics.register(&mut registry);
+    let readiness = Readiness::waiting_for("the first complete load is not built yet");
+    let (configs, configs_seen) = watch::channel(Arc::new(ConfigMaps::default()));
+    let (reports, reports_seen) = watch::channel(Arc::new(Reports::default()));
+
+    let mut tasks: JoinSet<anyhow::Result<&'static str>> = JoinSet::new();
+    let (stop, stopping) = watch::channel(());
+    let http = listen::bind("--http-address", &args.http_address).await?;
+    info!(address = %http.local_addr()?, "serving http");
+    let router = http::router(
+        readiness.clone(),
+        registry,
+        configs_seen.clone(),
+        reports_seen,
+    );
+    let stopped = wait_for_stop(stopping.clone());
+    tasks.spawn(async { Ok(admin::serve(http, router, stopped).await.map(|()| "http")?) });
+
+    let publisher = Publisher {
+        configs,
+        reports,
+        metrics: metrics.clone(),
+        readiness: readiness.clone(),
+    };
+    let scope = Arc::new(Scope::from(args.scope));
+    tasks.spawn(build(
+        source,
+        Pipeline::new(scope),
+        publisher,
+        stopping.clone(),
+    ));
+
+    let server = async {
+        tokio::select! {
+            () = readiness.ready() => {}
+            Some(result) = tasks.join_next() => return Err(unexpected(result)),
+        }
+        let mcp = listen::bind("--mcp-address", &args.mcp_address).await?;
+        info!(address = %mcp.local_addr()?, "serving mcp");
+        tasks.spawn(serve_mcp(
+            mcp,
+            McpSource::new(configs_seen, metrics),
+            stopping,
+        ));
+        match tasks.join_next().await {
+            Some(result) => Err(unexpected(result)),
+            None => Ok(()),
+        }
+    };
+    tokio::select! {
+        signal = shutdown.wait() => info!(signal, "stopping"),
+        result = server => result?,
+    }
+    readiness.set_waiting("the controller is stopping");
+    drop(stop);
+    if tokio::time::timeout(DRAIN, drain(&mut tasks))
+        .await
+        .is_err()
+    {
+        warn!("streams did not end in time");
+    }
+    Ok(())
+}
+
+/// Completes when the sender is dropped.
+async fn wait_for_stop(mut stopping: watch::Receiver<()>) {
+    while stopping.changed().await.is_ok() {}
+}
+
+fn unexpected(
+    result: Result<anyhow::Result<&'static str>, tokio::task::JoinError>,
+) -> anyhow::Error {
+    match result {
+        Ok(Ok(task)) => anyhow::anyhow!("task {task} ended"),
+        Ok(Err(error)) => error,
+        Err(panic) => panic.into(),
+    }
+}
+
+async fn drain(tasks: &mut JoinSet<anyhow::Result<&'static str>>) {
+    while tasks.join_next().await.is_some() {}
+}
+
+async fn serve_mcp(
+    listener: TcpListener,
+    source: McpSource,
+    stopping: watch::Receiver<()>,
+) -> anyhow::Result<&'static str> {
+    let (interval, timeout) = KEEPALIVE;
+    tonic::transport::Server::builder()
+        .http2_keepalive_interval(Some(interval))
+        .http2_keepalive_timeout(Some(timeout))
+        .add_service(ads_service(Arc::new(source), ServerOptions::default()))
+        .serve_with_incoming_shutdown(
+            TcpIncoming::from(listener).with_nodelay(Some(true)),
+            wait_for_stop(stopping),
+        )
+        .await?;
+    Ok("mcp server")
+}
+
+/// Where results go.
+struct Publisher {
+    configs: watch::Sender<Arc<ConfigMaps>>,
+    reports: watch::Sender<Arc<Reports>>,
+    metrics: Metrics,
+    readiness: Readiness,
+}
+
+/// Takes in changes and publishes what they come to, until told to stop. With it the publisher goes, which ends the
+/// streams of the clients.
+async fn build(
+    mut source: impl ObjectSource,
+    mut pipeline: Pipeline,
+    publisher: Publisher,
+    stopping: watch::Receiver<()>,
+) -> anyhow::Result<&'static str> {
+    let stop = wait_for_stop(stopping);
+    tokio::pin!(stop);
+    let mut built = Instant::now();
+    loop {
+        let next = hold_off::next(&mut source, built);
+        let change = tokio::select! {
+            change = next => change.context("the source of objects ended")?,
+            () = &mut stop => return Ok("build"),
+        };
+        let started = Instant::now();
+        let outcome = tokio::task::block_in_place(|| pipeline.apply(change));
+        publisher.publish(&pipeline, &outcome, started);
+        built = Instant::now();
+    }
+}
+
+impl Publisher {
+    /// Publishes the configs first, then says that they are there, then reports.
+    fn publish(&self, pipeline: &Pipeline, outcome: &Outcome, started: Instant) {
+        if outcome.resources > 0 {
+            self.configs.send_replace(Arc::new(pipeline.snapshot()));
+            self.metrics.builds.inc();
+        }
+        self.metrics
+            .build_seconds
+            .observe(started.elapsed().as_secs_f64());
+        self.metrics.units_translated.inc_by(outcome.units as u64);
+        self.metrics.units.set(count(pipeline.unit_count()));
+        self.metrics.ingresses.set(count(pipeline.ingress_count()));
+        info!(
+            units = outcome.units,
+            resources = outcome.resources,
+            milliseconds = started.elapsed().as_millis() as u64,
+            "built"
+        );
+        self.readiness.set_ready();
+        if outcome.reports_changed {
+            self.reports
+                .send_replace(Arc::new(pipeline.reports().clone()));
+        }
+        for diagnostic in &outcome.new_diagnostics {
+            self.metrics.diagnostics(diagnostic.reason).inc();
+            log(diagnostic);
+        }
+    }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn log(diagnostic: &Diagnostic) {
+    let object = diagnostic.object.as_ref().map(ToString::to_string);
+    let place = diagnostic.place.as_ref().map(ToString::to_string);
+    let Diagnostic {
+        field,
+        reason,
+        message,
+        ..
+    } = diagnostic;
+    let reason = reason.as_str();
+    match diagnostic.severity() {
+        Severity::Error => warn!(
+            object,
+            place,
+            field,
+            reason,
+            detail = message,
+            "object is wrong"
+        ),
+        Severity::Warning => {
+            info!(
+                object,
+                place,
+                field,
+                reason,
+                detail = message,
+                "object is partly ignored"
+            );
+        }
+    }
+}

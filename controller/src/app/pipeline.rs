@@ -1,0 +1,123 @@
+//! All stages after ingest in one object: changes in, encoded output and diagnostics out. Synchronous and deterministic.
+
+use std::sync::Arc;
+
+use crate::app::reports::{ReportSource, Reports};
+use crate::ingest::Change;
+use crate::model::{Diagnostic, ObjectKind, Scope};
+use crate::resolve::{Dirty, Resolver};
+use crate::translate::ingress::{HostInputs, Unit, translate_host};
+use crate::xds::{ConfigMaps, OutputStore};
+
+/// What a change came to.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Units that were translated.
+    pub units: usize,
+    /// Resources that are new, gone or different.
+    pub resources: usize,
+    /// Mistakes that were not there before.
+    pub new_diagnostics: Vec<Diagnostic>,
+    /// Diagnostics or places differ from before.
+    pub reports_changed: bool,
+}
+
+/// State of the controller between changes. Has one owner.
+#[derive(Debug)]
+pub struct Pipeline {
+    resolver: Resolver,
+    store: OutputStore,
+    reports: Reports,
+}
+
+impl Pipeline {
+    /// An empty one.
+    pub fn new(scope: Arc<Scope>) -> Self {
+        Self {
+            resolver: Resolver::new(scope),
+            store: OutputStore::default(),
+            reports: Reports::default(),
+        }
+    }
+
+    /// Takes in a change and rebuilds what it touches.
+    pub fn apply(&mut self, change: Change) -> Outcome {
+        let mut outcome = Outcome {
+            reports_changed: !change.places.is_empty(),
+            ..Outcome::default()
+        };
+        let mut dirty = Dirty::default();
+        for (reference, object) in change.objects {
+            if object.is_none() {
+                self.reports.forget(&reference);
+            }
+            self.resolver.apply(reference, object, &mut dirty);
+        }
+        for (reference, place) in change.places {
+            if reference.kind == ObjectKind::Ingress {
+                self.reports.set_place(reference, place);
+            }
+        }
+        for (file, diagnostics) in change.problems {
+            self.report(ReportSource::File(file), diagnostics, &mut outcome);
+        }
+        for (ingress, diagnostics) in dirty.ingresses {
+            self.report(ReportSource::Object(ingress), diagnostics, &mut outcome);
+        }
+        for host in dirty.hosts {
+            self.build(host, &mut outcome);
+        }
+        outcome
+    }
+
+    fn build(&mut self, host: Arc<str>, outcome: &mut Outcome) {
+        let (configs, diagnostics) = match self.translate(&host) {
+            Some(unit) => {
+                let mut configs = vec![unit.gateway];
+                configs.extend(unit.virtual_service);
+                (configs, unit.diagnostics)
+            }
+            None => (Vec::new(), Vec::new()),
+        };
+        outcome.units += 1;
+        outcome.resources += self.store.replace(&host, &configs);
+        self.report(ReportSource::Host(host), diagnostics, outcome);
+    }
+
+    fn report(&mut self, source: ReportSource, found: Vec<Diagnostic>, outcome: &mut Outcome) {
+        if let Some(new) = self.reports.replace(source, found) {
+            outcome.reports_changed = true;
+            outcome.new_diagnostics.extend(new);
+        }
+    }
+
+    /// Translates one host as it is now, with the origins of its routes.
+    pub fn translate(&self, host: &str) -> Option<Unit> {
+        translate_host(&HostInputs {
+            scope: self.resolver.scope(),
+            host,
+            ingresses: self.resolver.ingresses_of(host),
+            services: &self.resolver,
+        })
+    }
+
+    /// The output.
+    pub fn snapshot(&self) -> ConfigMaps {
+        self.store.snapshot()
+    }
+
+    /// What is wrong with the input.
+    pub fn reports(&self) -> &Reports {
+        &self.reports
+    }
+
+    /// Number of units with output.
+    pub fn unit_count(&self) -> usize {
+        self.store.unit_count()
+    }
+
+    /// Number of Ingresses that are served.
+    pub fn ingress_count(&self) -> usize {
+        self.resolver.ingress_count()
+    }
+}

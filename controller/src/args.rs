@@ -1,0 +1,251 @@
+//! Command line of the controller. Higress's spellings of the flags are accepted too.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use daemon::flags;
+use daemon::listen::ListenAddress;
+use daemon::logging::LogArgs;
+
+use crate::model::Scope;
+
+/// Translates Ingresses to Istio objects and serves them to the pilot.
+#[derive(Debug, Parser)]
+#[command(name = "controller", version, about)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Log flags.
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// Flags that were given and have no effect here.
+    #[arg(skip)]
+    pub ignored: Vec<String>,
+}
+
+/// Subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve the translated objects over MCP (xDS) and follow changes
+    Serve(Box<ServeArgs>),
+    /// Print the objects that would be served; mistakes go to standard error
+    Translate(Box<TranslateArgs>),
+}
+
+/// Flags of `serve`.
+#[derive(Debug, clap::Args)]
+pub struct ServeArgs {
+    /// Folder of manifests to follow, with its subfolders
+    #[arg(long, value_name = "DIR")]
+    pub config_dir: PathBuf,
+    /// Where MCP over xDS is served
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:15051")]
+    pub mcp_address: ListenAddress,
+    /// Where /ready, /metrics and /debug are served
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8888")]
+    pub http_address: ListenAddress,
+    /// What is served.
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+}
+
+/// Flags of `translate`.
+#[derive(Debug, clap::Args)]
+pub struct TranslateArgs {
+    /// Manifest, folder of manifests, or `-` for standard input
+    #[arg(short, long = "file", value_name = "PATH")]
+    pub file: PathBuf,
+    /// Form of the output
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: OutputFormat,
+    /// What is served.
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+}
+
+/// Forms of printed objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// One document per object.
+    #[default]
+    Yaml,
+    /// One List.
+    Json,
+}
+
+/// Flags that decide what comes out.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ScopeArgs {
+    /// Class of the Ingresses to serve; empty = all
+    #[arg(long, default_value = "higress")]
+    pub ingress_class: String,
+    /// Namespace to serve; empty = all
+    #[arg(long, default_value = "")]
+    pub watch_namespace: String,
+    /// Namespace of the generated objects
+    #[arg(long, env = "POD_NAMESPACE", default_value = "higress-system", value_parser = not_empty)]
+    pub system_namespace: String,
+    /// Label key by which Gateways select proxies; empty = all proxies
+    #[arg(long, default_value = "higress")]
+    pub gateway_selector_key: String,
+    /// Label value by which Gateways select proxies
+    #[arg(long, default_value = "higress-system-higress-gateway")]
+    pub gateway_selector_value: String,
+    /// Port of HTTP servers
+    #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..))]
+    pub gateway_http_port: u16,
+    /// Port of HTTPS servers
+    #[arg(long, default_value_t = 443, value_parser = clap::value_parser!(u16).range(1..))]
+    pub gateway_https_port: u16,
+    /// Name of this cluster
+    #[arg(long, env = "CLUSTER_ID", default_value = "Kubernetes", value_parser = not_empty)]
+    pub cluster_id: String,
+    /// Suffix of service host names
+    #[arg(long, env = "DOMAIN_SUFFIX", default_value = "cluster.local", value_parser = not_empty)]
+    pub domain: String,
+}
+
+fn not_empty(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() {
+        Err("may not be empty; leave the flag (or its environment variable) out for the default")
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+impl From<ScopeArgs> for Scope {
+    fn from(args: ScopeArgs) -> Self {
+        let ScopeArgs {
+            ingress_class,
+            watch_namespace,
+            system_namespace,
+            gateway_selector_key,
+            gateway_selector_value,
+            gateway_http_port,
+            gateway_https_port,
+            cluster_id,
+            domain,
+        } = args;
+        Self {
+            ingress_class,
+            watch_namespace: Some(watch_namespace).filter(|n| !n.is_empty()),
+            system_namespace: Arc::from(system_namespace),
+            gateway_selector: Some((gateway_selector_key, gateway_selector_value))
+                .filter(|(key, _)| !key.is_empty()),
+            gateway_http_port,
+            gateway_https_port,
+            cluster_id,
+            domain,
+        }
+    }
+}
+
+/// Higress's spelling -> ours.
+const SPELLINGS: &[(&str, &str)] = &[
+    ("clusterID", "cluster-id"),
+    ("gatewayHttpPort", "gateway-http-port"),
+    ("gatewayHttpsPort", "gateway-https-port"),
+    ("gatewaySelectorKey", "gateway-selector-key"),
+    ("gatewaySelectorValue", "gateway-selector-value"),
+    ("grpcAddress", "mcp-address"),
+    ("httpAddress", "http-address"),
+    ("ingressClass", "ingress-class"),
+    ("watchNamespace", "watch-namespace"),
+];
+
+/// Higress's flags that have no effect here, and whether they can stand apart from their value.
+const WITHOUT_EFFECT: &[(&str, bool)] = &[
+    ("automaticHttpsEmail", true),
+    ("certHttpAddress", true),
+    ("clusterAliases", true),
+    ("clusterRegistriesNamespace", true),
+    ("debug", false),
+    ("enableAutomaticHttps", false),
+    ("enableStatus", false),
+    ("keepStaleWhenEmpty", false),
+    ("keepaliveInterval", true),
+    ("keepaliveMaxServerConnectionAge", true),
+    ("keepaliveTimeout", true),
+    ("kubernetesApiBurst", true),
+    ("kubernetesApiQPS", true),
+    ("log_as_json", false),
+    ("log_output_level", true),
+];
+
+/// Reads the command line; mistakes end the process.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Args {
+    let args = flags::rewrite_camel_case(args, SPELLINGS);
+    let (args, ignored) = without_ignored(args);
+    let mut args: Args = flags::parse_or_exit(args);
+    args.ignored = ignored;
+    args
+}
+
+fn without_ignored(args: Vec<OsString>) -> (Vec<OsString>, Vec<String>) {
+    let (mut kept, mut ignored) = (Vec::new(), Vec::new());
+    let mut args = args.into_iter().peekable();
+    while let Some(arg) = args.next() {
+        let flag = arg.to_str().and_then(|text| text.strip_prefix("--"));
+        let name = flag.map(|flag| flag.split('=').next().unwrap_or(flag));
+        let known = name.and_then(|name| WITHOUT_EFFECT.iter().find(|(known, _)| *known == name));
+        let Some((name, takes_value)) = known else {
+            kept.push(arg);
+            continue;
+        };
+        ignored.push(format!("--{name}"));
+        let apart = *takes_value && flag.is_some_and(|flag| !flag.contains('='));
+        if apart {
+            args.next_if(|value| !value.as_encoded_bytes().starts_with(b"--"));
+        }
+    }
+    (kept, ignored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Args {
+        parse(line.split(' ').map(OsString::from))
+    }
+
+    #[test]
+    fn upstream_command_lines_are_accepted() {
+        let args = read(
+            "controller serve --gatewaySelectorKey=k --gatewaySelectorValue=v --gatewayHttpPort=8080 --gatewayHttpsPort 8443 \
+             --ingressClass= --enableStatus=true --enableAutomaticHttps --automaticHttpsEmail a@b.c --config-dir /x",
+        );
+        assert_eq!(
+            args.ignored,
+            [
+                "--enableStatus",
+                "--enableAutomaticHttps",
+                "--automaticHttpsEmail"
+            ]
+        );
+        let Command::Serve(serve) = args.command else {
+            panic!("serve was asked for");
+        };
+        let scope = Scope::from(serve.scope);
+        assert_eq!(
+            scope.gateway_selector,
+            Some(("k".to_owned(), "v".to_owned()))
+        );
+        assert_eq!(
+            (scope.gateway_http_port, scope.gateway_https_port),
+            (8080, 8443)
+        );
+        assert_eq!(scope.ingress_class, "");
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_model() {
+        let Command::Translate(args) = read("controller translate -f x").command else {
+            panic!("translate was asked for");
+        };
+        assert_eq!(Scope::from(args.scope), Scope::default());
+    }
+}

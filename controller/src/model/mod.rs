@@ -1,0 +1,15 @@
+//! Nouns of the controller: user's objects in trimmed form, who they are, and what is wrong with them.
+
+mod diagnostics;
+mod host;
+mod ingress;
+mod object_ref;
+mod scope;
+mod service;
+
+pub use diagnostics::{Diagnostic, Reason, Severity};
+pub use host::{CATCH_ALL, HostError, parse_host};
+pub use ingress::{Backend, BackendPort, Ingress, IngressPath, IngressRule, IngressTls, PathType};
+pub use object_ref::{ObjectKind, ObjectRef, Place};
+pub use scope::Scope;
+pub use service::{Service, ServicePort};

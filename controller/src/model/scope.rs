@@ -1,0 +1,56 @@
+//! Which objects the controller serves, and the constants that its output depends on.
+
+use std::sync::Arc;
+
+/// Options that decide what comes out; fixed for the life of the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// Class of the Ingresses that are served; empty = all of them.
+    pub ingress_class: String,
+    /// Only this namespace's objects are served; `None` = all.
+    pub watch_namespace: Option<String>,
+    /// Namespace of generated objects.
+    pub system_namespace: Arc<str>,
+    /// Label of the gateways that generated Gateways select; `None` = all gateways.
+    pub gateway_selector: Option<(String, String)>,
+    /// Port of plain HTTP servers.
+    pub gateway_http_port: u16,
+    /// Port of HTTPS servers.
+    pub gateway_https_port: u16,
+    /// Name of this cluster.
+    pub cluster_id: String,
+    /// Suffix of service host names.
+    pub domain: String,
+}
+
+/// The cluster id that stands for "the only one" and is left out of names.
+const DEFAULT_CLUSTER: &str = "Kubernetes";
+
+impl Scope {
+    /// The cluster id as it appears in names and annotations: empty for the default one.
+    pub fn cluster_in_names(&self) -> &str {
+        if self.cluster_id == DEFAULT_CLUSTER {
+            ""
+        } else {
+            &self.cluster_id
+        }
+    }
+}
+
+impl Default for Scope {
+    fn default() -> Self {
+        Self {
+            ingress_class: "higress".to_owned(),
+            watch_namespace: None,
+            system_namespace: Arc::from("higress-system"),
+            gateway_selector: Some((
+                "higress".to_owned(),
+                "higress-system-higress-gateway".to_owned(),
+            )),
+            gateway_http_port: 80,
+            gateway_https_port: 443,
+            cluster_id: DEFAULT_CLUSTER.to_owned(),
+            domain: "cluster.local".to_owned(),
+        }
+    }
+}

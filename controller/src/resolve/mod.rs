@@ -1,0 +1,18 @@
+//! Who is concerned: keeps users' objects and answers which hosts a change touches, and what a host is built from.
+//!
+//! A unit of translation is a host. An object is joined to the hosts that depend on it when it arrives, so that no change
+//! looks at anything else.
+
+mod class;
+mod resolver;
+
+pub use class::is_served;
+pub use resolver::{Dirty, Resolver};
+
+use crate::model::Service;
+
+/// Looks Services up.
+pub trait Services {
+    /// The Service of this namespace and name, if it exists.
+    fn service(&self, namespace: &str, name: &str) -> Option<&Service>;
+}

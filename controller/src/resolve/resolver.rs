@@ -1,0 +1,228 @@
+//! The index from objects to hosts and back.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::{Services, is_served};
+use crate::ingest::Object;
+use crate::model::{Backend, Diagnostic, Ingress, ObjectKind, ObjectRef, Reason, Scope, Service};
+
+type Key = (Arc<str>, Arc<str>);
+/// How many backends of a host look a Service up by port name.
+type Users = HashMap<Arc<str>, usize>;
+
+/// What a change touches.
+#[derive(Debug, Default)]
+pub struct Dirty {
+    /// Hosts to be translated again.
+    pub hosts: BTreeSet<Arc<str>>,
+    /// Ingresses that were looked at, with what is wrong with them as a whole; an empty list clears.
+    pub ingresses: Vec<(ObjectRef, Vec<Diagnostic>)>,
+}
+
+/// Users' objects and the hosts that depend on them. Has one owner; never asks anybody else.
+#[derive(Debug)]
+pub struct Resolver {
+    scope: Arc<Scope>,
+    /// Ingresses that are served.
+    ingresses: HashMap<Key, Arc<Ingress>>,
+    /// Namespace -> name -> Service.
+    services: HashMap<Arc<str>, HashMap<Arc<str>, Service>>,
+    /// Host -> the Ingresses that it is built from, oldest first.
+    hosts: HashMap<Arc<str>, Vec<Arc<Ingress>>>,
+    /// Service -> hosts that need one of its port names.
+    port_users: HashMap<Key, Users>,
+}
+
+impl Resolver {
+    /// An empty one.
+    pub fn new(scope: Arc<Scope>) -> Self {
+        Self {
+            scope,
+            ingresses: HashMap::new(),
+            services: HashMap::new(),
+            hosts: HashMap::new(),
+            port_users: HashMap::new(),
+        }
+    }
+
+    /// The options that decide what is served.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// Number of Ingresses that are served.
+    pub fn ingress_count(&self) -> usize {
+        self.ingresses.len()
+    }
+
+    /// The Ingresses that a host is built from, oldest first; empty when nothing is left of it.
+    pub fn ingresses_of(&self, host: &str) -> &[Arc<Ingress>] {
+        self.hosts.get(host).map_or(&[], Vec::as_slice)
+    }
+
+    /// Takes in one version of an object (`None` = gone) and adds what that touches to `dirty`.
+    pub fn apply(&mut self, reference: ObjectRef, object: Option<Object>, dirty: &mut Dirty) {
+        match (reference.kind, object) {
+            (ObjectKind::Ingress, Some(Object::Ingress(ingress))) => {
+                let ingress = Arc::new(*ingress);
+                self.apply_ingress(reference, Some(ingress), dirty);
+            }
+            (ObjectKind::Ingress, _) => self.apply_ingress(reference, None, dirty),
+            (ObjectKind::Service, Some(Object::Service(service))) => {
+                self.apply_service(&reference, Some(service), dirty);
+            }
+            (ObjectKind::Service, _) => self.apply_service(&reference, None, dirty),
+        }
+    }
+
+    fn apply_ingress(
+        &mut self,
+        reference: ObjectRef,
+        new: Option<Arc<Ingress>>,
+        dirty: &mut Dirty,
+    ) {
+        let key = (reference.namespace.clone(), reference.name.clone());
+        let new = new.filter(|ingress| is_served(ingress, &self.scope));
+        let old = match &new {
+            Some(ingress) => self.ingresses.insert(key, ingress.clone()),
+            None => self.ingresses.remove(&key),
+        };
+        if old == new {
+            return;
+        }
+        let mut touched = BTreeSet::new();
+        for version in old.iter().chain(&new) {
+            touched.extend(version.units().cloned());
+        }
+        if let Some(old) = &old {
+            self.leave(old);
+        }
+        if let Some(new) = &new {
+            self.join(new);
+        }
+        if let (Some(old), Some(new)) = (&old, &new) {
+            touched.retain(|host| {
+                !(old.has_unit(host) && new.has_unit(host)) || old.differs_at(new, host)
+            });
+        }
+        dirty.hosts.extend(touched);
+        let diagnostics = new.map(|new| whole(&reference, &new)).unwrap_or_default();
+        dirty.ingresses.push((reference, diagnostics));
+    }
+
+    fn join(&mut self, ingress: &Arc<Ingress>) {
+        for host in ingress.units() {
+            let members = self.hosts.entry(host.clone()).or_default();
+            let at = members.partition_point(|member| member.age() < ingress.age());
+            members.reserve_exact(1);
+            members.insert(at, ingress.clone());
+        }
+        for (service, host) in port_uses(ingress) {
+            let key = (ingress.namespace.clone(), service.clone());
+            let users = self.port_users.entry(key).or_default();
+            *users.entry(host.clone()).or_default() += 1;
+        }
+    }
+
+    fn leave(&mut self, ingress: &Arc<Ingress>) {
+        for host in ingress.units() {
+            let Some(members) = self.hosts.get_mut(host) else {
+                continue;
+            };
+            members.retain(|member| member.age() != ingress.age());
+            if members.is_empty() {
+                self.hosts.remove(host);
+            }
+        }
+        for (service, host) in port_uses(ingress) {
+            let key = (ingress.namespace.clone(), service.clone());
+            let Some(users) = self.port_users.get_mut(&key) else {
+                continue;
+            };
+            if let Some(count) = users.get_mut(host) {
+                *count -= 1;
+                if *count == 0 {
+                    users.remove(host);
+                }
+            }
+            if users.is_empty() {
+                self.port_users.remove(&key);
+            }
+        }
+    }
+
+    fn apply_service(&mut self, reference: &ObjectRef, new: Option<Service>, dirty: &mut Dirty) {
+        if self.service(&reference.namespace, &reference.name) == new.as_ref() {
+            return;
+        }
+        let (namespace, name) = (reference.namespace.clone(), reference.name.clone());
+        if let Some(users) = self.port_users.get(&(namespace.clone(), name.clone())) {
+            dirty.hosts.extend(users.keys().cloned());
+        }
+        let services = self.services.entry(namespace).or_default();
+        match new {
+            Some(service) => _ = services.insert(name, service),
+            None => _ = services.remove(&name),
+        }
+    }
+}
+
+impl Services for Resolver {
+    fn service(&self, namespace: &str, name: &str) -> Option<&Service> {
+        self.services.get(namespace)?.get(name)
+    }
+}
+
+/// (Service, host) for every backend whose port has to be looked up.
+fn port_uses(ingress: &Ingress) -> Vec<(&Arc<str>, &Arc<str>)> {
+    let mut uses = Vec::new();
+    if let Some((service, _)) = ingress
+        .default_backend
+        .as_ref()
+        .and_then(Backend::named_port)
+    {
+        uses.extend(ingress.units().map(|host| (service, host)));
+    }
+    for rule in &ingress.rules {
+        let Ok(host) = &rule.host else { continue };
+        let services = rule
+            .paths
+            .iter()
+            .filter_map(|path| path.backend.named_port());
+        uses.extend(services.map(|(service, _)| (service, host)));
+    }
+    uses
+}
+
+/// Mistakes that concern an Ingress as a whole, not one of its hosts.
+fn whole(reference: &ObjectRef, ingress: &Ingress) -> Vec<Diagnostic> {
+    let diagnostic = |field: String, reason, message| Diagnostic {
+        object: Some(reference.clone()),
+        place: None,
+        field,
+        reason,
+        message,
+    };
+    let mut found = Vec::new();
+    if ingress.rules.is_empty() && ingress.default_backend.is_none() {
+        let message = "has neither rules nor a default backend; add one of them".to_owned();
+        found.push(diagnostic("spec".to_owned(), Reason::EmptyIngress, message));
+    }
+    for (index, rule) in ingress.rules.iter().enumerate() {
+        if let Err((raw, error)) = &rule.host {
+            let field = format!("spec.rules[{index}].host");
+            let message = format!("{:?} {error}; the rule is not served", shorten(raw));
+            found.push(diagnostic(field, Reason::InvalidHost, message));
+        }
+    }
+    found
+}
+
+fn shorten(text: &str) -> String {
+    const SHOWN: usize = 60;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}

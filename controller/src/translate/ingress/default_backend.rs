@@ -1,0 +1,73 @@
+//! `spec.defaultBackend`: the last route of a host.
+//!
+//! On a named host it comes from the oldest Ingress that has one and a rule for the host. On the catch-all host it comes from
+//! the newest Ingress that has one. In both cases only when no rule takes all paths of the host already.
+
+use shared_proto::networking::v1alpha3::HttpRoute;
+
+use super::path::PathMatch;
+use super::route::{Part, Route};
+use super::{Diagnostics, HostInputs, backend};
+use crate::model::{Backend, CATCH_ALL, Ingress, Reason};
+use crate::translate::names;
+
+/// Adds the route, if there is one to add.
+pub(super) fn add<'a>(
+    inputs: &HostInputs<'a>,
+    routes: &mut Vec<Route<'a>>,
+    diagnostics: &mut Diagnostics,
+) {
+    let mut offers: Vec<(&'a Ingress, &'a Backend)> = inputs
+        .ingresses
+        .iter()
+        .filter_map(|ingress| Some((&**ingress, ingress.default_backend.as_ref()?)))
+        .collect();
+    if inputs.host == CATCH_ALL {
+        offers.reverse();
+    }
+    let Some(((ingress, object), losers)) = offers.split_first() else {
+        return;
+    };
+    let field = Part::DefaultBackend.field();
+    let by_rule = routes.iter().find(|route| route.path.is_root());
+    if inputs.host == CATCH_ALL {
+        for (loser, _) in losers {
+            let message = format!(
+                "the newer Ingress {}/{} has a default backend too, which is used for hosts without rules; remove one",
+                ingress.namespace, ingress.name
+            );
+            diagnostics.add(
+                loser,
+                field.clone(),
+                Reason::DuplicateDefaultBackend,
+                message,
+            );
+        }
+        if let Some(rule) = by_rule {
+            let message = format!(
+                "a rule without host of Ingress {}/{} takes all requests; this backend gets none",
+                rule.ingress.namespace, rule.ingress.name
+            );
+            diagnostics.add(
+                ingress,
+                field.clone(),
+                Reason::DuplicateDefaultBackend,
+                message,
+            );
+        }
+    }
+    if by_rule.is_some() {
+        return;
+    }
+    let mut http = HttpRoute {
+        name: names::default_route(inputs.scope, ingress),
+        ..HttpRoute::default()
+    };
+    backend::set(inputs, ingress, (field, object), &mut http, diagnostics);
+    routes.push(Route {
+        ingress,
+        part: Part::DefaultBackend,
+        path: PathMatch::root(),
+        http,
+    });
+}

@@ -1,0 +1,78 @@
+//! The servers of a host: HTTP always, HTTPS when one of its Ingresses has a certificate for it.
+
+use shared_proto::networking::v1alpha3::server_tls_settings::TlSmode;
+use shared_proto::networking::v1alpha3::{Gateway, Port, Server, ServerTlsSettings};
+use shared_proto::{Config, Meta};
+
+use super::{Diagnostics, HostInputs};
+use crate::model::{Ingress, Reason};
+use crate::translate::names;
+
+/// The Gateway of a host.
+pub(super) fn translate(inputs: &HostInputs<'_>, diagnostics: &mut Diagnostics) -> Config {
+    let HostInputs { scope, host, .. } = *inputs;
+    let mut servers = vec![server(inputs, ("HTTP", "http"), scope.gateway_http_port)];
+    if let Some(credential) = credential(inputs, diagnostics) {
+        let mut https = server(inputs, ("HTTPS", "https"), scope.gateway_https_port);
+        https.tls = Some(ServerTlsSettings {
+            mode: TlSmode::Simple.into(),
+            credential_name: credential,
+            ..ServerTlsSettings::default()
+        });
+        servers.push(https);
+    }
+    let mut meta = Meta::new(scope.system_namespace.clone(), names::gateway(host));
+    meta.annotations = [
+        (names::CLUSTER_ID_ANNOTATION, scope.cluster_in_names()),
+        (names::HOST_ANNOTATION, host),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into();
+    let selector = scope.gateway_selector.iter().cloned().collect();
+    Config::new(meta, Gateway { servers, selector })
+}
+
+fn server(inputs: &HostInputs<'_>, (protocol, prefix): (&str, &str), port: u16) -> Server {
+    Server {
+        port: Some(Port {
+            number: port.into(),
+            protocol: protocol.to_owned(),
+            name: names::server(inputs.scope, prefix, port),
+            ..Port::default()
+        }),
+        hosts: vec![inputs.host.to_owned()],
+        ..Server::default()
+    }
+}
+
+/// Name of the certificate: that of the oldest Ingress with a TLS entry for exactly this host.
+fn credential(inputs: &HostInputs<'_>, diagnostics: &mut Diagnostics) -> Option<String> {
+    let mut first: Option<(&Ingress, String)> = None;
+    for ingress in inputs.ingresses {
+        let Some((index, tls)) = ingress.tls_of(inputs.host) else {
+            continue;
+        };
+        let field = format!("spec.tls[{index}].secretName");
+        if tls.secret.is_empty() {
+            let message = format!(
+                "no Secret is named, {} is served without TLS by it",
+                inputs.host
+            );
+            diagnostics.add(ingress, field, Reason::MissingTlsSecret, message);
+            continue;
+        }
+        let name = names::credential(inputs.scope, &ingress.namespace, &tls.secret);
+        match &first {
+            None => first = Some((ingress, name)),
+            Some((_, used)) if *used == name => {}
+            Some((owner, used)) => {
+                let message = format!(
+                    "host {} has a certificate from the older Ingress {}/{} ({used}), which is used",
+                    inputs.host, owner.namespace, owner.name
+                );
+                diagnostics.add(ingress, field, Reason::DuplicateTls, message);
+            }
+        }
+    }
+    first.map(|(_, name)| name)
+}

@@ -1,0 +1,129 @@
+//! Ingresses of one host to its Gateway and VirtualService.
+//!
+//! Rules: Kubernetes Ingress v1 (paths, default backend, TLS), and Higress's for what that leaves open (names, conflicts, order).
+
+mod backend;
+mod default_backend;
+mod gateway;
+mod order;
+mod path;
+mod route;
+mod rules;
+
+use std::sync::Arc;
+
+use shared_proto::networking::v1alpha3::VirtualService;
+use shared_proto::{Config, Meta};
+
+use crate::model::{Diagnostic, Ingress, ObjectKind, ObjectRef, Reason, Scope};
+use crate::resolve::Services;
+use crate::translate::names;
+use route::Route;
+
+/// Everything that a host is built from.
+#[derive(Clone, Copy)]
+pub struct HostInputs<'a> {
+    /// Options.
+    pub scope: &'a Scope,
+    /// The host, in normal form.
+    pub host: &'a str,
+    /// The Ingresses that it is built from, oldest first.
+    pub ingresses: &'a [Arc<Ingress>],
+    /// Services, for ports given by name.
+    pub services: &'a dyn Services,
+}
+
+impl std::fmt::Debug for HostInputs<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostInputs")
+            .field("host", &self.host)
+            .field("ingresses", &self.ingresses)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where a route comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteSource {
+    /// Name of the route.
+    pub route: String,
+    /// The object that it was made of.
+    pub object: ObjectRef,
+    /// The field of that object, such as `spec.rules[0].http.paths[2]`.
+    pub field: String,
+}
+
+/// What a host becomes.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    /// The servers of the host.
+    pub gateway: Config,
+    /// Its routes; absent when it has none.
+    pub virtual_service: Option<Config>,
+    /// What is wrong with the objects, as far as this host is concerned.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Origins of the routes, in their order.
+    pub provenance: Vec<RouteSource>,
+}
+
+/// Translates one host. `None` when no Ingress is left.
+pub fn translate_host(inputs: &HostInputs<'_>) -> Option<Unit> {
+    if inputs.ingresses.is_empty() {
+        return None;
+    }
+    let mut diagnostics = Diagnostics::default();
+    let gateway = gateway::translate(inputs, &mut diagnostics);
+    let mut routes = rules::translate(inputs, &mut diagnostics);
+    default_backend::add(inputs, &mut routes, &mut diagnostics);
+    order::sort(&mut routes);
+    let provenance = routes.iter().map(Route::provenance).collect();
+    Some(Unit {
+        gateway,
+        virtual_service: virtual_service(inputs, routes),
+        diagnostics: diagnostics.0,
+        provenance,
+    })
+}
+
+fn virtual_service(inputs: &HostInputs<'_>, routes: Vec<Route<'_>>) -> Option<Config> {
+    let HostInputs { scope, host, .. } = *inputs;
+    let name = names::virtual_service(routes.first()?.ingress, host);
+    let mut meta = Meta::new(scope.system_namespace.clone(), name);
+    let cluster = scope.cluster_in_names().to_owned();
+    meta.annotations
+        .insert(names::CLUSTER_ID_ANNOTATION.to_owned(), cluster);
+    let spec = VirtualService {
+        hosts: vec![host.to_owned()],
+        gateways: names::gateway_references(scope, host),
+        http: routes.into_iter().map(|route| route.http).collect(),
+        ..VirtualService::default()
+    };
+    Some(Config::new(meta, spec))
+}
+
+/// What is wrong, in the order in which it was found.
+#[derive(Debug, Default)]
+struct Diagnostics(Vec<Diagnostic>);
+
+impl Diagnostics {
+    fn add(&mut self, ingress: &Ingress, field: String, reason: Reason, message: String) {
+        self.0.push(Diagnostic {
+            object: Some(object_ref(ingress)),
+            place: None,
+            field,
+            reason,
+            message,
+        });
+    }
+}
+
+fn object_ref(ingress: &Ingress) -> ObjectRef {
+    ObjectRef {
+        kind: ObjectKind::Ingress,
+        namespace: ingress.namespace.clone(),
+        name: ingress.name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

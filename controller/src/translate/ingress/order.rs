@@ -1,0 +1,33 @@
+//! The order in which the routes of a host are tried.
+
+use std::cmp::Reverse;
+
+use shared_proto::networking::v1alpha3::string_match::MatchType;
+
+use super::route::Route;
+
+/// Stable sort: Exact before Prefix, longer before shorter, more conditions before fewer, then the order in which they
+/// came (oldest Ingress first). What takes everything comes last, and a default backend after that.
+pub(super) fn sort(routes: &mut [Route<'_>]) {
+    routes.sort_by_key(|route| {
+        let first = route.http.r#match.first();
+        let method = first
+            .and_then(|m| m.method.as_ref())
+            .map(|m| match &m.match_type {
+                Some(MatchType::Exact(text) | MatchType::Prefix(text) | MatchType::Regex(text)) => {
+                    text.len()
+                }
+                None => 0,
+            });
+        (
+            route.is_default_backend(),
+            route.is_catch_all(),
+            route.path.kind,
+            Reverse(route.path.path.len()),
+            method.is_none(),
+            method,
+            Reverse(first.map_or(0, |m| m.headers.len())),
+            Reverse(first.map_or(0, |m| m.query_params.len())),
+        )
+    });
+}

@@ -1,0 +1,66 @@
+//! A route while it is being built: what comes out, and what later steps must know of it.
+
+use shared_proto::networking::v1alpha3::HttpRoute;
+
+use super::path::PathMatch;
+use super::{RouteSource, object_ref};
+use crate::model::{Ingress, IngressPath};
+
+/// The part of an Ingress that a route is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part<'a> {
+    /// `spec.rules[rule].http.paths[path]`.
+    Path {
+        rule: usize,
+        path: usize,
+        /// The path itself.
+        object: &'a IngressPath,
+    },
+    /// `spec.defaultBackend`.
+    DefaultBackend,
+}
+
+impl Part<'_> {
+    /// Path of the field.
+    pub(super) fn field(&self) -> String {
+        match self {
+            Self::Path { rule, path, .. } => format!("spec.rules[{rule}].http.paths[{path}]"),
+            Self::DefaultBackend => "spec.defaultBackend".to_owned(),
+        }
+    }
+}
+
+/// One route. Annotation families change `http`; they find their values through `ingress`.
+#[derive(Clone, Debug)]
+pub(super) struct Route<'a> {
+    /// The Ingress that it belongs to.
+    pub(super) ingress: &'a Ingress,
+    /// The part of it.
+    pub(super) part: Part<'a>,
+    /// What its path matches, in the form that conflicts and order are decided on.
+    pub(super) path: PathMatch,
+    /// The route as it will be served.
+    pub(super) http: HttpRoute,
+}
+
+impl Route<'_> {
+    /// True for a route that takes every request of its host that no other route takes.
+    pub(super) fn is_catch_all(&self) -> bool {
+        let conditions = self.http.r#match.first().is_some_and(|first| {
+            !first.headers.is_empty() || !first.query_params.is_empty() || first.method.is_some()
+        });
+        self.path.is_root() && !conditions
+    }
+
+    pub(super) fn is_default_backend(&self) -> bool {
+        matches!(self.part, Part::DefaultBackend)
+    }
+
+    pub(super) fn provenance(&self) -> RouteSource {
+        RouteSource {
+            route: self.http.name.clone(),
+            object: object_ref(self.ingress),
+            field: self.part.field(),
+        }
+    }
+}
