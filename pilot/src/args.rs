@@ -1,1 +1,332 @@
-//! Being written.
+//! Flags and environment names of the pilot.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+use daemon::listen::ListenAddress;
+use daemon::logging::LogArgs;
+
+use crate::bootstrap::{BootstrapOptions, XdsProtocol};
+use crate::push::debounce::Mode;
+
+/// Spellings of Higress's and Istio's discovery, and ours.
+pub const SPELLINGS: &[(&str, &str)] = &[
+    ("clusterID", "cluster-id"),
+    ("configDir", "config-dir"),
+    ("grpcAddr", "grpc-address"),
+    ("httpAddr", "http-address"),
+    ("monitoringAddr", "monitoring-address"),
+];
+
+/// Serves Envoy xDS from the controller's configs and a registry of services.
+#[derive(Debug, Parser)]
+#[command(name = "pilot", version, about)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve Envoy xDS.
+    #[command(alias = "discovery")]
+    Serve(Box<ServeArgs>),
+    /// Print the Envoy bootstrap of a gateway.
+    Bootstrap(BootstrapArgs),
+}
+
+/// Flags of `serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Controller to read configs from, as xds://host:port; may be given several times, the first one that has an
+    /// object wins
+    #[arg(long, required = true, value_name = "URL")]
+    pub config_source: Vec<ConfigSource>,
+    /// Directory of Services, EndpointSlices, Secrets and Namespaces in YAML
+    #[arg(long, value_name = "DIR")]
+    pub registry_dir: PathBuf,
+    /// Where to serve xDS in plain text
+    #[arg(long, default_value = "0.0.0.0:15010", value_name = "ADDRESS")]
+    pub grpc_address: ListenAddress,
+    /// Where to serve /ready and /debug
+    #[arg(long, default_value = "0.0.0.0:8080", value_name = "ADDRESS")]
+    pub http_address: ListenAddress,
+    /// Where to serve /metrics
+    #[arg(long, default_value = "0.0.0.0:15014", value_name = "ADDRESS")]
+    pub monitoring_address: ListenAddress,
+    /// Send certificates over plain text also to peers that are not on loopback
+    #[arg(long)]
+    pub allow_plaintext_sds: bool,
+    /// Namespace of this pilot
+    #[arg(long, short, env = "POD_NAMESPACE", default_value = "higress-system")]
+    pub namespace: String,
+    /// Name of this pilot
+    #[arg(long, env = "POD_NAME", default_value = "pilot", hide = true)]
+    pub pod_name: String,
+    /// DNS domain of the Kubernetes cluster
+    #[arg(long, env = "DOMAIN_SUFFIX", default_value = "cluster.local")]
+    pub domain: String,
+    /// Name of the Kubernetes cluster
+    #[arg(long, env = "CLUSTER_ID", default_value = "Kubernetes")]
+    pub cluster_id: String,
+    /// Routing options.
+    #[command(flatten)]
+    pub routing: RoutingArgs,
+    /// Debounce options.
+    #[command(flatten)]
+    pub debounce: DebounceArgs,
+    /// Logging options.
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+/// Flags that decide what is generated.
+#[derive(Debug, Args)]
+pub struct RoutingArgs {
+    /// One route configuration per host, selected by scoped routes (SRDS), instead of one per server
+    #[arg(long, env = "ENBALE_SCOPED_RDS", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub enable_scoped_rds: bool,
+    /// Envoy asks for the routes of a host at its first request
+    #[arg(long, env = "ON_DEMAND_RDS", default_value_t = false, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub on_demand_rds: bool,
+    /// Routes of a host include those of the wildcard hosts above it
+    #[arg(long, env = "HOST_RDS_MERGE_SUBSET", default_value_t = false, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub host_rds_merge_subset: bool,
+    /// Clusters only for services that a route leads to
+    #[arg(long, env = "PILOT_FILTER_GATEWAY_CLUSTER_CONFIG", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub filter_gateway_clusters: bool,
+    /// Allow websocket upgrades
+    #[arg(long, env = "WEBSOCKET_ENABLED", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", hide = true)]
+    pub websocket: bool,
+    /// Connections, pending requests and requests at the same time per cluster
+    #[arg(long, env = "DEFAULT_UPSTREAM_CONCURRENCY_THRESHOLD", default_value_t = u32::MAX, hide = true)]
+    pub upstream_concurrency: u32,
+}
+
+/// Flags of the debounce.
+#[derive(Debug, Args)]
+pub struct DebounceArgs {
+    /// How changes are merged: adaptive (a change after quiet at once) or fixed (as in Istio)
+    #[arg(long, value_enum, default_value_t = Mode::Adaptive)]
+    pub debounce: Mode,
+    /// fixed: quiet time before a push; adaptive: longest rest after one
+    #[arg(long, env = "PILOT_DEBOUNCE_AFTER", default_value = "100ms", value_parser = duration)]
+    pub debounce_after: Duration,
+    /// Longest time that a change waits while others keep coming
+    #[arg(long, env = "PILOT_DEBOUNCE_MAX", default_value = "10s", value_parser = duration)]
+    pub debounce_max: Duration,
+}
+
+/// Flags of `bootstrap`.
+#[derive(Debug, Args)]
+pub struct BootstrapArgs {
+    /// Address of the pilot's xDS port
+    #[arg(long, value_name = "HOST:PORT")]
+    pub xds_address: HostPort,
+    /// Port of Envoy's admin interface, on loopback; 0 picks a free one
+    #[arg(long, default_value_t = 15000)]
+    pub admin_port: u16,
+    /// Node id; made from the flags below when left out
+    #[arg(long)]
+    pub node_id: Option<String>,
+    /// Name of the gateway's Pod
+    #[arg(long, env = "POD_NAME", default_value = "gateway")]
+    pub name: String,
+    /// Namespace of the gateway
+    #[arg(long, short, env = "POD_NAMESPACE", default_value = "higress-system")]
+    pub namespace: String,
+    /// DNS domain of the Kubernetes cluster
+    #[arg(long, default_value = "cluster.local")]
+    pub domain: String,
+    /// Address of the gateway's Pod
+    #[arg(long, env = "INSTANCE_IP", default_value = "127.0.0.1")]
+    pub ip: IpAddr,
+    /// Label of the gateway as key=value, which Gateways select by; may be given several times
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label, default_value = "higress=higress-system-higress-gateway")]
+    pub labels: Vec<(String, String)>,
+    /// Name of the Kubernetes cluster
+    #[arg(long, env = "CLUSTER_ID", default_value = "Kubernetes")]
+    pub cluster_id: String,
+    /// Variant of the xDS protocol
+    #[arg(long, value_parser = ["delta", "sotw"], default_value = "delta")]
+    pub protocol: String,
+}
+
+impl BootstrapArgs {
+    /// The options of the bootstrap.
+    pub fn options(self) -> BootstrapOptions {
+        BootstrapOptions {
+            xds_host: self.xds_address.host,
+            xds_port: self.xds_address.port,
+            protocol: if self.protocol == "sotw" {
+                XdsProtocol::Sotw
+            } else {
+                XdsProtocol::Delta
+            },
+            node_id: self.node_id,
+            name: self.name,
+            namespace: self.namespace,
+            domain: self.domain,
+            ip: self.ip,
+            labels: self.labels.into_iter().collect::<BTreeMap<_, _>>(),
+            cluster_id: self.cluster_id,
+            admin_port: self.admin_port,
+            ..BootstrapOptions::default()
+        }
+    }
+}
+
+/// A host and a port to connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPort {
+    /// Name or address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+/// Why a text is no host and port.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("write it as host:port, for example 127.0.0.1:15010")]
+pub struct HostPortError;
+
+impl FromStr for HostPort {
+    type Err = HostPortError;
+
+    fn from_str(text: &str) -> Result<Self, HostPortError> {
+        let (host, port) = text.rsplit_once(':').ok_or(HostPortError)?;
+        let bare = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'));
+        let host = bare.unwrap_or(host);
+        let port = port
+            .parse()
+            .ok()
+            .filter(|port| *port != 0)
+            .ok_or(HostPortError)?;
+        let valid = !host.is_empty()
+            && !host.contains(|c: char| c.is_whitespace() || c == '/' || c == '@')
+            && (bare.is_some() || !host.contains(':'));
+        if valid {
+            Ok(Self {
+                host: host.to_owned(),
+                port,
+            })
+        } else {
+            Err(HostPortError)
+        }
+    }
+}
+
+impl std::fmt::Display for HostPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// A source of configs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigSource(pub HostPort);
+
+/// Why a text is no source of configs.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("write it as xds://host:port, for example xds://127.0.0.1:15051")]
+pub struct ConfigSourceError;
+
+impl FromStr for ConfigSource {
+    type Err = ConfigSourceError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigSourceError> {
+        let address = text.strip_prefix("xds://").ok_or(ConfigSourceError)?;
+        address.parse().map(Self).map_err(|_| ConfigSourceError)
+    }
+}
+
+/// A duration as Go writes it: `100ms`, `10s`, `1m30s`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "write it like 100ms, 2s or 1m30s".to_owned();
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let (mut rest, mut total) = (text, Duration::ZERO);
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .ok_or_else(wrong)?;
+        let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
+        rest = &rest[digits..];
+        let unit_len = rest
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let unit = match &rest[..unit_len] {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            "us" | "µs" => 0.000_001,
+            _ => return Err(wrong()),
+        };
+        rest = &rest[unit_len..];
+        total += Duration::try_from_secs_f64(number * unit).map_err(|_| wrong())?;
+    }
+    if text.is_empty() {
+        Err(wrong())
+    } else {
+        Ok(total)
+    }
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    let (key, value) = pair.ok_or("write it as key=value")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use rstest::rstest;
+
+    #[test]
+    fn flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[rstest]
+    #[case("100ms", Some(100))]
+    #[case("1m30s", Some(90_000))]
+    #[case("0.5s", Some(500))]
+    #[case("0", Some(0))]
+    #[case("5", None)]
+    #[case("", None)]
+    #[case("s", None)]
+    fn durations(#[case] text: &str, #[case] millis: Option<u64>) {
+        assert_eq!(duration(text).ok(), millis.map(Duration::from_millis));
+    }
+
+    #[rstest]
+    #[case("xds://127.0.0.1:15051", Some("127.0.0.1:15051"))]
+    #[case("xds://[::1]:1", Some("[::1]:1"))]
+    #[case("xds://controller", None)]
+    #[case("xds://:1", None)]
+    #[case("xds://a:0", None)]
+    #[case("http://a:1", None)]
+    fn config_sources(#[case] text: &str, #[case] expected: Option<&str>) {
+        let source = text
+            .parse::<ConfigSource>()
+            .ok()
+            .map(|source| source.0.to_string());
+        assert_eq!(source.as_deref(), expected);
+    }
+}

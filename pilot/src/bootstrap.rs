@@ -149,21 +149,13 @@ fn dynamic_resources(protocol: XdsProtocol) -> Value {
 
 /// HTTP/2 pings notice a pilot that is gone without a word.
 fn xds_cluster(options: &BootstrapOptions) -> Value {
-    let discovery = if options.xds_host.parse::<IpAddr>().is_ok() {
-        "STATIC"
-    } else {
-        "STRICT_DNS"
-    };
     let address = socket_address(&options.xds_host, options.xds_port);
     let http2 = json!({
         "connection_keepalive": { "interval": "30s", "timeout": "10s" },
     });
-    json!({
+    let mut cluster = json!({
         "name": XDS_CLUSTER,
-        "type": discovery,
         "connect_timeout": "1s",
-        "dns_refresh_rate": "5s",
-        "respect_dns_ttl": true,
         "load_assignment": {
             "cluster_name": XDS_CLUSTER,
             "endpoints": [{ "lb_endpoints": [{ "endpoint": { "address": address } }] }],
@@ -175,7 +167,26 @@ fn xds_cluster(options: &BootstrapOptions) -> Value {
             },
         },
         "upstream_connection_options": { "tcp_keepalive": { "keepalive_time": 300 } },
-    })
+    });
+    let (key, discovery) = discovery(&options.xds_host);
+    cluster[key] = discovery;
+    cluster
+}
+
+fn discovery(host: &str) -> (&'static str, Value) {
+    if host.parse::<IpAddr>().is_ok() {
+        return ("type", json!("STATIC"));
+    }
+    let dns = json!({
+        "name": "envoy.clusters.dns",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.clusters.dns.v3.DnsCluster",
+            "dns_refresh_rate": "5s",
+            "respect_dns_ttl": true,
+            "dns_lookup_family": "V4_PREFERRED",
+        },
+    });
+    ("cluster_type", dns)
 }
 
 fn overload_manager(max_connections: u64) -> Value {
@@ -211,15 +222,16 @@ mod tests {
 
     #[test]
     fn names_are_resolved_and_addresses_are_not() {
-        let kind = |host: &str| {
+        let cluster = |host: &str| {
             let options = BootstrapOptions {
                 xds_host: host.to_owned(),
                 ..BootstrapOptions::default()
             };
-            bootstrap(&options)["static_resources"]["clusters"][0]["type"].clone()
+            bootstrap(&options)["static_resources"]["clusters"][0].clone()
         };
-        assert_eq!(kind("10.0.0.1"), "STATIC");
-        assert_eq!(kind("::1"), "STATIC");
-        assert_eq!(kind("pilot.higress-system"), "STRICT_DNS");
+        assert_eq!(cluster("10.0.0.1")["type"], "STATIC");
+        assert_eq!(cluster("::1")["type"], "STATIC");
+        let name = "pilot.higress-system";
+        assert_eq!(cluster(name)["cluster_type"]["name"], "envoy.clusters.dns");
     }
 }

@@ -7,6 +7,7 @@
 pub mod app;
 pub mod args;
 pub mod bootstrap;
+pub mod debug;
 pub mod metrics;
 
 // The stages, in data-flow order.

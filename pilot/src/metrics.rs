@@ -1,16 +1,42 @@
 //! Metrics of the pilot; the only place where their names are. Names are Istio's where Istio has one.
 
-use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry;
 
 type Count = Counter<u64, AtomicU64>;
+
+/// A counter whose name has no `_total`, as Istio has some: the format has no such type, so it is untyped.
+#[derive(Clone, Debug, Default)]
+pub struct PlainCount(Count);
+
+impl PlainCount {
+    /// Adds one.
+    pub fn inc(&self) {
+        self.0.inc();
+    }
+}
+
+impl TypedMetric for PlainCount {
+    const TYPE: MetricType = MetricType::Unknown;
+}
+
+impl EncodeMetric for PlainCount {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
+        encoder.encode_gauge(&self.0.get())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        Self::TYPE
+    }
+}
 
 /// Label `type`: an xDS type in short form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -87,11 +113,11 @@ pub struct Metrics {
     /// Size of the resources sent.
     pub sent_bytes: Family<TypeLabel, Count>,
     /// Responses sent.
-    pub pushes: Family<TypeLabel, Count>,
+    pub pushes: Family<TypeLabel, PlainCount>,
     /// Responses refused by proxies.
-    pub rejects: Family<TypeLabel, Count>,
+    pub rejects: Family<TypeLabel, PlainCount>,
     /// Requests with a nonce that is not the last one.
-    pub expired_nonce: Family<TypeLabel, Count>,
+    pub expired_nonce: Family<TypeLabel, PlainCount>,
     /// Proxies connected.
     pub connected: Gauge<i64, AtomicI64>,
     /// Time from a change being used to the last ACK of a proxy.
@@ -105,7 +131,9 @@ pub struct Metrics {
 }
 
 fn seconds() -> Histogram {
-    let bounds = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+    let bounds = [
+        0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+    ];
     Histogram::new(bounds)
 }
 
@@ -140,21 +168,71 @@ impl Metrics {
         let mut r = Registry::default();
         let m = self.clone();
         // The exporter appends `_total` to the names of counters.
-        r.register("isthmus_config_changes", "Configs changed by the controller", m.config_changes);
-        r.register("isthmus_registry_changes", "Registry objects changed", m.registry_changes);
-        r.register("isthmus_rejected_objects", "Objects that could not be used", m.rejected);
-        r.register("isthmus_push_contexts", "Push contexts built", m.push_contexts);
-        r.register("isthmus_pilot_push_seconds", "Time to apply and generate a batch", m.push_seconds);
-        r.register("isthmus_pilot_debounce_merged", "Changes merged into one push", m.debounce_merged);
-        r.register("isthmus_resources_generated", "Resources encoded, by type", m.generated);
-        r.register("isthmus_pilot_issues", "Mistakes found while generating", m.issues);
-        r.register("isthmus_xds_resources_sent", "Resources sent to proxies, by type", m.sent);
-        r.register("isthmus_xds_bytes_sent", "Bytes of resources sent, by type", m.sent_bytes);
-        // Istio's name has no suffix, and a counter's always gets one: a gauge family would lie about its type, so the
-        // plain name is a counter whose suffix the page drops (see `plain_names`).
-        r.register("pilot_xds_pushes", "Responses sent to proxies, by type", m.pushes);
-        r.register("pilot_total_xds_rejects", "Responses refused by proxies, by type", m.rejects);
-        r.register("pilot_xds_expired_nonce", "Requests with an old nonce, by type", m.expired_nonce);
+        r.register(
+            "isthmus_config_changes",
+            "Configs changed by the controller",
+            m.config_changes,
+        );
+        r.register(
+            "isthmus_registry_changes",
+            "Registry objects changed",
+            m.registry_changes,
+        );
+        r.register(
+            "isthmus_rejected_objects",
+            "Objects that could not be used",
+            m.rejected,
+        );
+        r.register(
+            "isthmus_push_contexts",
+            "Push contexts built",
+            m.push_contexts,
+        );
+        r.register(
+            "isthmus_pilot_push_seconds",
+            "Time to apply and generate a batch",
+            m.push_seconds,
+        );
+        r.register(
+            "isthmus_pilot_debounce_merged",
+            "Changes merged into one push",
+            m.debounce_merged,
+        );
+        r.register(
+            "isthmus_resources_generated",
+            "Resources encoded, by type",
+            m.generated,
+        );
+        r.register(
+            "isthmus_pilot_issues",
+            "Mistakes found while generating",
+            m.issues,
+        );
+        r.register(
+            "isthmus_xds_resources_sent",
+            "Resources sent to proxies, by type",
+            m.sent,
+        );
+        r.register(
+            "isthmus_xds_bytes_sent",
+            "Bytes of resources sent, by type",
+            m.sent_bytes,
+        );
+        r.register(
+            "pilot_xds_pushes",
+            "Responses sent to proxies, by type",
+            m.pushes,
+        );
+        r.register(
+            "pilot_total_xds_rejects",
+            "Responses refused by proxies, by type",
+            m.rejects,
+        );
+        r.register(
+            "pilot_xds_expired_nonce",
+            "Requests with an old nonce, by type",
+            m.expired_nonce,
+        );
         r.register("pilot_xds", "Proxies connected", m.connected);
         r.register(
             "pilot_proxy_convergence_time",
@@ -162,7 +240,11 @@ impl Metrics {
             m.convergence_seconds,
         );
         r.register("pilot_services", "Services known", m.services);
-        r.register("pilot_virt_services", "Hosts of VirtualServices known", m.virtual_services);
+        r.register(
+            "pilot_virt_services",
+            "Hosts of VirtualServices known",
+            m.virtual_services,
+        );
         r.register(
             "isthmus_pilot_controllers_connected",
             "Controllers with an open stream",

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use shared_proto::config::{ConfigKey, Meta, StringMap};
-use shared_proto::networking::v1alpha3 as istio;
 use shared_proto::kinds::{Kind, Spec};
 use shared_proto::mcp::McpResource;
+use shared_proto::networking::v1alpha3 as istio;
 
 use super::change::NamespacedName;
 
@@ -151,8 +151,10 @@ impl StoredConfig {
         let key = ConfigKey::new(kind, resource.namespace, resource.name);
         // Own bytes: a slice would keep the whole response in memory.
         let body = Bytes::copy_from_slice(&resource.body);
-        let spec = Spec::decode(kind, resource.body)
-            .map_err(|source| StoreError::Decode { key: key.clone(), source })?;
+        let spec = Spec::decode(kind, resource.body).map_err(|source| StoreError::Decode {
+            key: key.clone(),
+            source,
+        })?;
         let facts = Facts::of(&spec, &key, resource.created, domain);
         Ok(Self {
             key,
@@ -183,7 +185,11 @@ impl StoredConfig {
 
     /// Place in the order of precedence: the older first, then by `name.namespace` (Istio).
     pub fn precedence(&self) -> Precedence {
-        (self.created.unwrap_or(i64::MIN), self.key.name.clone(), self.key.namespace.clone())
+        (
+            self.created.unwrap_or(i64::MIN),
+            self.key.name.clone(),
+            self.key.namespace.clone(),
+        )
     }
 }
 
@@ -212,7 +218,11 @@ impl Facts {
 pub fn full_host(host: &str, namespace: &str, domain: &str) -> Arc<str> {
     let host = host.to_ascii_lowercase();
     let short = !host.contains('.') && !host.contains(':') && host != "*" && !host.is_empty();
-    if short { format!("{host}.{namespace}.svc.{domain}").into() } else { host.into() }
+    if short {
+        format!("{host}.{namespace}.svc.{domain}").into()
+    } else {
+        host.into()
+    }
 }
 
 fn virtual_service(
@@ -233,7 +243,10 @@ fn virtual_service(
     }
     for route in &service.http {
         let routes = route.route.iter().filter_map(|to| to.destination.as_ref());
-        let mirrors = route.mirrors.iter().filter_map(|to| to.destination.as_ref());
+        let mirrors = route
+            .mirrors
+            .iter()
+            .filter_map(|to| to.destination.as_ref());
         for destination in routes.chain(mirrors).chain(route.mirror.as_ref()) {
             let host = full_host(&destination.host, namespace, domain);
             if destination.port.is_none() {
@@ -281,13 +294,19 @@ fn server(server: &istio::Server) -> Option<Server> {
 
 /// One spelling for each secret: a bare name gets its scheme (Istio's `kubernetes://`).
 fn credential(name: &str) -> Arc<str> {
-    if name.is_empty() || name.contains("://") { name.into() } else { format!("kubernetes://{name}").into() }
+    if name.is_empty() || name.contains("://") {
+        name.into()
+    } else {
+        format!("kubernetes://{name}").into()
+    }
 }
 
 fn protocol(name: &str, tls: Option<&ServerTls>) -> ServerProtocol {
     use istio::server_tls_settings::TlSmode as Mode;
     let ends_here = |tls: &ServerTls| {
-        [Mode::Simple, Mode::Mutual, Mode::OptionalMutual].iter().any(|mode| *mode as i32 == tls.mode)
+        [Mode::Simple, Mode::Mutual, Mode::OptionalMutual]
+            .iter()
+            .any(|mode| *mode as i32 == tls.mode)
             && !tls.credential.is_empty()
     };
     match name.to_ascii_uppercase().as_str() {

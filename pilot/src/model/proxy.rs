@@ -8,8 +8,11 @@ use xds_engine::discovery::Node;
 
 /// Labels that differ between the Pods of one Deployment, or between two versions of it: no Gateway selects by them,
 /// and with them hardly two proxies would be of one class.
-const POD_LABELS: [&str; 3] =
-    ["pod-template-hash", "controller-revision-hash", "statefulset.kubernetes.io/pod-name"];
+const POD_LABELS: [&str; 3] = [
+    "pod-template-hash",
+    "controller-revision-hash",
+    "statefulset.kubernetes.io/pod-name",
+];
 
 /// Why a node is no proxy that can be served.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -73,10 +76,15 @@ impl Proxy {
 
     /// The class of this proxy.
     pub fn class(&self, secrets: bool) -> ProxyClass {
-        let labels = self.labels.iter().filter(|(key, _)| !POD_LABELS.contains(&key.as_str()));
+        let labels = self
+            .labels
+            .iter()
+            .filter(|(key, _)| !POD_LABELS.contains(&key.as_str()));
         ProxyClass {
             namespace: self.namespace.clone(),
-            labels: labels.map(|(key, value)| (key.clone(), value.clone())).collect(),
+            labels: labels
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
             secrets,
         }
     }
@@ -85,7 +93,9 @@ impl Proxy {
 impl ProxyClass {
     /// Whether a workload selector selects these proxies: all its labels are theirs.
     pub fn selected_by(&self, selector: &BTreeMap<String, String>) -> bool {
-        selector.iter().all(|(key, value)| self.labels.get(key) == Some(value))
+        selector
+            .iter()
+            .all(|(key, value)| self.labels.get(key) == Some(value))
     }
 }
 
@@ -116,17 +126,23 @@ mod tests {
     use super::*;
 
     fn string(text: &str) -> Value {
-        Value { kind: Some(Kind::StringValue(text.into())) }
+        Value {
+            kind: Some(Kind::StringValue(text.into())),
+        }
     }
 
     fn node(id: &str) -> Node {
         let labels = [("higress", "gw"), ("pod-template-hash", "x")];
         let labels = labels.map(|(key, value)| (key.to_owned(), string(value)));
-        let labels = Kind::StructValue(Struct { fields: labels.into() });
+        let labels = Kind::StructValue(Struct {
+            fields: labels.into(),
+        });
         let fields = [("LABELS".to_owned(), Value { kind: Some(labels) })];
         Node {
             id: id.into(),
-            metadata: Some(Struct { fields: fields.into() }),
+            metadata: Some(Struct {
+                fields: fields.into(),
+            }),
             ..Node::default()
         }
     }
@@ -143,7 +159,13 @@ mod tests {
 
     #[test]
     fn other_nodes_are_refused() {
-        assert!(matches!(Proxy::from_node(&node("gw")), Err(ProxyError::Id(_))));
-        assert!(matches!(Proxy::from_node(&node("sidecar~1~a~b")), Err(ProxyError::Type(..))));
+        assert!(matches!(
+            Proxy::from_node(&node("gw")),
+            Err(ProxyError::Id(_))
+        ));
+        assert!(matches!(
+            Proxy::from_node(&node("sidecar~1~a~b")),
+            Err(ProxyError::Type(..))
+        ));
     }
 }

@@ -58,7 +58,10 @@ impl PushContext {
 
     /// All hosts of VirtualServices. Cost: all of them.
     pub fn hosts(&self) -> BTreeSet<Arc<str>> {
-        self.virtual_services.keys().map(|(host, _)| host.clone()).collect()
+        self.virtual_services
+            .keys()
+            .map(|(host, _)| host.clone())
+            .collect()
     }
 
     /// Number of VirtualServices, counted once for each of their hosts.
@@ -87,7 +90,9 @@ impl PushContext {
             self.index(new, impact);
         }
         if let (Some(gateway), _) | (None, Some(gateway)) = (gateway(&old), gateway(&config)) {
-            impact.gateways.push((gateway_of(&old), gateway_of(&config)));
+            impact
+                .gateways
+                .push((gateway_of(&old), gateway_of(&config)));
             if let Some(name) = &gateway.name {
                 self.add_bound_hosts(name, impact);
             }
@@ -143,10 +148,12 @@ impl PushContext {
             return;
         };
         for host in &facts.hosts {
-            self.virtual_services.insert((host.clone(), config.precedence()), config.clone());
+            self.virtual_services
+                .insert((host.clone(), config.precedence()), config.clone());
         }
         for gateway in &facts.gateways {
-            self.by_gateway.insert((gateway.clone(), config.key.clone()));
+            self.by_gateway
+                .insert((gateway.clone(), config.key.clone()));
         }
         for hostname in &facts.portless {
             self.portless.insert((hostname.clone(), config.key.clone()));
@@ -171,13 +178,16 @@ impl PushContext {
             return;
         };
         for host in &facts.hosts {
-            self.virtual_services.remove(&(host.clone(), config.precedence()));
+            self.virtual_services
+                .remove(&(host.clone(), config.precedence()));
         }
         for gateway in &facts.gateways {
-            self.by_gateway.remove(&(gateway.clone(), config.key.clone()));
+            self.by_gateway
+                .remove(&(gateway.clone(), config.key.clone()));
         }
         for hostname in &facts.portless {
-            self.portless.remove(&(hostname.clone(), config.key.clone()));
+            self.portless
+                .remove(&(hostname.clone(), config.key.clone()));
         }
         for hostname in &facts.destinations {
             match self.references.get(hostname).copied() {
@@ -196,7 +206,11 @@ impl PushContext {
 
 /// The lowest key there is, to start a range from.
 fn first_key() -> ConfigKey {
-    let kind = Kind::ALL.iter().min().copied().unwrap_or(Kind::VirtualService);
+    let kind = Kind::ALL
+        .iter()
+        .min()
+        .copied()
+        .unwrap_or(Kind::VirtualService);
     ConfigKey::new(kind, "", "")
 }
 

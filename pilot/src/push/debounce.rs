@@ -36,7 +36,11 @@ pub(crate) struct Timer {
 
 impl Timer {
     pub(crate) fn new(debounce: Debounce) -> Self {
-        Self { debounce, rest_until: None, waiting: None }
+        Self {
+            debounce,
+            rest_until: None,
+            waiting: None,
+        }
     }
 
     /// A change came.
@@ -68,7 +72,11 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn timer(mode: Mode) -> Timer {
-        Timer::new(Debounce { mode, after: 100 * MS, max: 1000 * MS })
+        Timer::new(Debounce {
+            mode,
+            after: 100 * MS,
+            max: 1000 * MS,
+        })
     }
 
     #[test]

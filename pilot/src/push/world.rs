@@ -39,7 +39,11 @@ impl Changed {
         Self {
             context: Some(Impact {
                 hosts: context.hosts(),
-                gateways: context.gateways.values().map(|new| (None, Some(new.clone()))).collect(),
+                gateways: context
+                    .gateways
+                    .values()
+                    .map(|new| (None, Some(new.clone())))
+                    .collect(),
                 services: context.services.keys().cloned().collect(),
             }),
             endpoints: world.endpoints.keys().cloned().collect(),

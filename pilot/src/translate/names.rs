@@ -10,6 +10,10 @@ const HOST_ROUTE_PREFIX: &str = "higress-rds-";
 /// Request header that carries the scope key inside of Envoy; it never reaches a backend.
 pub const SCOPE_HEADER: &str = "x-isthmus-scope";
 
+/// End of the scope header where routes are fetched on demand. What follows the first `:` is not
+/// part of the key.
+pub const SCOPE_ON_DEMAND: &str = ":fetch";
+
 /// Name of the scoped routes of a connection manager.
 pub const SCOPED_ROUTES: &str = "scoped-route";
 

@@ -57,7 +57,9 @@ pub struct Connections(Mutex<BTreeMap<u64, Connection>>);
 
 impl std::fmt::Debug for Connections {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Connections").field(&self.lock().len()).finish()
+        f.debug_tuple("Connections")
+            .field(&self.lock().len())
+            .finish()
     }
 }
 
@@ -80,7 +82,13 @@ impl Connections {
             Protocol::Delta => "delta",
             Protocol::Sotw => "sotw",
         };
-        info!(proxy = proxy.name, connection = client.id, peer, protocol, "proxy connected");
+        info!(
+            proxy = proxy.name,
+            connection = client.id,
+            peer,
+            protocol,
+            "proxy connected"
+        );
         let status = ProxyStatus {
             proxy: proxy.name.clone(),
             connection: client.id,
@@ -90,8 +98,17 @@ impl Connections {
             types: BTreeMap::new(),
         };
         let mut all = self.lock();
-        all.insert(client.id, Connection { status, snapshots, busy_since: None });
-        metrics.connected.set(i64::try_from(all.len()).unwrap_or(i64::MAX));
+        all.insert(
+            client.id,
+            Connection {
+                status,
+                snapshots,
+                busy_since: None,
+            },
+        );
+        metrics
+            .connected
+            .set(i64::try_from(all.len()).unwrap_or(i64::MAX));
     }
 
     /// Takes note of what happened on a stream.
@@ -99,12 +116,20 @@ impl Connections {
         let mut all = self.lock();
         if let ServerEvent::Closed = event {
             if let Some(gone) = all.remove(&client.id) {
-                info!(proxy = gone.status.proxy, connection = client.id, "proxy disconnected");
+                info!(
+                    proxy = gone.status.proxy,
+                    connection = client.id,
+                    "proxy disconnected"
+                );
             }
-            metrics.connected.set(i64::try_from(all.len()).unwrap_or(i64::MAX));
+            metrics
+                .connected
+                .set(i64::try_from(all.len()).unwrap_or(i64::MAX));
             return;
         }
-        let Some(connection) = all.get_mut(&client.id) else { return };
+        let Some(connection) = all.get_mut(&client.id) else {
+            return;
+        };
         connection.observe(event, metrics);
     }
 
@@ -134,17 +159,30 @@ impl Connection {
             ServerEvent::Closed => return,
         };
         // A type that is not served is never answered, so there is nothing to keep of it.
-        let Some((_, spec)) = ENVOY.get(type_url) else { return };
-        let label = TypeLabel { r#type: XdsType::of(spec.short) };
+        let Some((_, spec)) = ENVOY.get(type_url) else {
+            return;
+        };
+        let label = TypeLabel {
+            r#type: XdsType::of(spec.short),
+        };
         let proxy = &self.status.proxy;
         let state = self.status.types.entry(spec.short).or_default();
         match event {
-            ServerEvent::Sent { nonce, upserts, removed, bytes, .. } => {
+            ServerEvent::Sent {
+                nonce,
+                upserts,
+                removed,
+                bytes,
+                ..
+            } => {
                 debug!(proxy, kind = spec.short, upserts, removed, bytes, "sent");
                 metrics.pushes.get_or_create(&label).inc();
                 let count = (upserts + removed) as u64;
                 metrics.sent.get_or_create(&label).inc_by(count);
-                metrics.sent_bytes.get_or_create(&label).inc_by(*bytes as u64);
+                metrics
+                    .sent_bytes
+                    .get_or_create(&label)
+                    .inc_by(*bytes as u64);
                 state.sent.clone_from(nonce);
                 state.status = "STALE";
                 self.busy_since.get_or_insert_with(Instant::now);
@@ -154,12 +192,26 @@ impl Connection {
                 state.status = "SYNCED";
                 state.error = None;
                 if *settled && let Some(since) = self.busy_since.take() {
-                    metrics.convergence_seconds.observe(since.elapsed().as_secs_f64());
+                    metrics
+                        .convergence_seconds
+                        .observe(since.elapsed().as_secs_f64());
                 }
             }
-            ServerEvent::Nacked { nonce, message, names, .. } => {
+            ServerEvent::Nacked {
+                nonce,
+                message,
+                names,
+                ..
+            } => {
                 let resources: Vec<&str> = names.iter().take(10).map(|name| &**name).collect();
-                warn!(proxy, kind = spec.short, nonce, message, ?resources, "proxy refused a response");
+                warn!(
+                    proxy,
+                    kind = spec.short,
+                    nonce,
+                    message,
+                    ?resources,
+                    "proxy refused a response"
+                );
                 metrics.rejects.get_or_create(&label).inc();
                 state.status = "ERROR";
                 state.error = Some(message.clone());

@@ -35,12 +35,20 @@ impl PilotSource {
         allow_plaintext_sds: bool,
     ) -> Self {
         let told = AtomicBool::new(false);
-        Self { updater, connections, metrics, allow_plaintext_sds, told }
+        Self {
+            updater,
+            connections,
+            metrics,
+            allow_plaintext_sds,
+            told,
+        }
     }
 
     /// Whether key material may go to this client over a connection that is not encrypted.
     fn secrets(&self, client: &ClientInfo) -> bool {
-        let local = client.peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback());
+        let local = client
+            .peer
+            .is_some_and(|peer| peer.ip().to_canonical().is_loopback());
         if self.allow_plaintext_sds || local {
             return true;
         }
@@ -72,7 +80,8 @@ impl Source for PilotSource {
         let snapshots = self.updater.open(class).await;
         let snapshots =
             snapshots.ok_or_else(|| Status::unavailable("the pilot is shutting down"))?;
-        self.connections.open(client, &proxy, snapshots.clone(), &self.metrics);
+        self.connections
+            .open(client, &proxy, snapshots.clone(), &self.metrics);
         Ok(snapshots)
     }
 

@@ -30,7 +30,10 @@ pub enum Message {
     /// Everything sent before this has to be in effect before the answer.
     Barrier(oneshot::Sender<()>),
     /// A proxy wants the snapshots of its class.
-    Open(ProxyClass, oneshot::Sender<watch::Receiver<Arc<ClassSnapshot>>>),
+    Open(
+        ProxyClass,
+        oneshot::Sender<watch::Receiver<Arc<ClassSnapshot>>>,
+    ),
 }
 
 /// Sends to the updater. Clones share it.
@@ -86,7 +89,9 @@ pub struct Updater {
 
 impl std::fmt::Debug for Updater {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Updater").field("classes", &self.classes.len()).finish_non_exhaustive()
+        f.debug_struct("Updater")
+            .field("classes", &self.classes.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -105,7 +110,13 @@ impl Updater {
             waiting: Vec::new(),
             messages,
         };
-        (updater, Handle { messages: sender, context })
+        (
+            updater,
+            Handle {
+                messages: sender,
+                context,
+            },
+        )
     }
 
     /// Runs until the last handle is gone.
@@ -164,7 +175,13 @@ impl Updater {
         );
         let snapshot = Arc::new(self.account(built));
         let (snapshots, receiver) = watch::channel(snapshot);
-        self.classes.insert(class, Class { snapshots, unused_since: None });
+        self.classes.insert(
+            class,
+            Class {
+                snapshots,
+                unused_since: None,
+            },
+        );
         receiver
     }
 
@@ -182,8 +199,12 @@ impl Updater {
         let (world, changed) = self.world.next(changes);
         if changed.context.is_some() {
             self.metrics.push_contexts.inc();
-            self.metrics.services.set(gauge(world.context.services.len()));
-            self.metrics.virtual_services.set(gauge(world.context.virtual_hosts()));
+            self.metrics
+                .services
+                .set(gauge(world.context.services.len()));
+            self.metrics
+                .virtual_services
+                .set(gauge(world.context.virtual_hosts()));
             self.context.store(world.context.clone());
         }
         self.world = world;
@@ -199,7 +220,9 @@ impl Updater {
     }
 
     fn refresh(&mut self, key: &ProxyClass, changed: &crate::push::world::Changed, now: Instant) {
-        let Some(class) = self.classes.get_mut(key) else { return };
+        let Some(class) = self.classes.get_mut(key) else {
+            return;
+        };
         if class.snapshots.receiver_count() == 0 {
             let since = *class.unused_since.get_or_insert(now);
             if now - since > KEEP_CLASS {
@@ -213,7 +236,9 @@ impl Updater {
         let built = before.next(&self.world, changed, &self.options);
         let snapshot = self.account(built);
         let quiet = snapshot.same_resources(&before);
-        let Some(class) = self.classes.get(key) else { return };
+        let Some(class) = self.classes.get(key) else {
+            return;
+        };
         class.snapshots.send_if_modified(|current| {
             *current = Arc::new(snapshot);
             // Without a difference no connection has to wake up.
@@ -222,7 +247,15 @@ impl Updater {
     }
 
     fn account(&self, built: Built) -> ClassSnapshot {
-        let Counts { cds, eds, lds, srds, rds, sds, ecds } = built.generated;
+        let Counts {
+            cds,
+            eds,
+            lds,
+            srds,
+            rds,
+            sds,
+            ecds,
+        } = built.generated;
         let counts = [
             (XdsType::cds, cds),
             (XdsType::eds, eds),
@@ -233,10 +266,15 @@ impl Updater {
             (XdsType::ecds, ecds),
         ];
         for (r#type, count) in counts {
-            self.metrics.generated.get_or_create(&TypeLabel { r#type }).inc_by(count);
+            self.metrics
+                .generated
+                .get_or_create(&TypeLabel { r#type })
+                .inc_by(count);
         }
         for issue in &built.issues {
-            let reason = ReasonLabel { reason: issue.reason.as_str() };
+            let reason = ReasonLabel {
+                reason: issue.reason.as_str(),
+            };
             self.metrics.issues.get_or_create(&reason).inc();
             warn!(%issue, "part of a config is not served as written");
         }

@@ -35,6 +35,11 @@ impl TypeTable {
         self.get(url).map_or(url, |(_, spec)| spec.short)
     }
 
+    /// All rows, in push order.
+    pub fn iter(&self) -> impl Iterator<Item = &'static TypeSpec> + use<> {
+        self.0.iter()
+    }
+
     pub(crate) fn order(&self, url: &str) -> usize {
         self.get(url).map_or(self.0.len(), |(order, _)| order)
     }

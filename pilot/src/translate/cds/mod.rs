@@ -5,6 +5,8 @@ use std::time::Duration;
 use envoy_types::pb::envoy::config::cluster::v3 as cluster;
 use envoy_types::pb::envoy::config::core::v3 as core;
 use envoy_types::pb::envoy::config::endpoint::v3 as endpoint;
+use envoy_types::pb::envoy::extensions::clusters::common::dns::v3 as common_dns;
+use envoy_types::pb::envoy::extensions::clusters::dns::v3 as dns_cluster;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3 as upstream_http;
 
 use super::{names, proto};
@@ -124,7 +126,6 @@ fn eds(base: cluster::Cluster) -> cluster::Cluster {
 }
 
 /// Start never waits for a name to resolve: until it does, the cluster answers 503.
-#[allow(deprecated)] // The plain DNS fields: proxies and EnvoyFilters know them in all versions.
 fn dns(
     base: cluster::Cluster,
     address: &str,
@@ -147,12 +148,19 @@ fn dns(
         }],
         ..Default::default()
     };
-    cluster::Cluster {
-        cluster_discovery_type: discovery(cluster::cluster::DiscoveryType::StrictDns),
-        load_assignment: Some(assignment),
-        dns_lookup_family: cluster::cluster::DnsLookupFamily::V4Preferred.into(),
+    let config = dns_cluster::DnsCluster {
         dns_refresh_rate: Some(proto::duration(options.dns_refresh_rate)),
+        dns_lookup_family: common_dns::DnsLookupFamily::V4Preferred.into(),
         respect_dns_ttl: true,
+        ..Default::default()
+    };
+    let kind = cluster::cluster::CustomClusterType {
+        name: "envoy.clusters.dns".to_owned(),
+        typed_config: Some(proto::any(&config)),
+    };
+    cluster::Cluster {
+        cluster_discovery_type: Some(cluster::cluster::ClusterDiscoveryType::ClusterType(kind)),
+        load_assignment: Some(assignment),
         wait_for_warm_on_init: Some(proto::boolean(false)),
         ..base
     }
@@ -216,10 +224,12 @@ mod tests {
     fn names_are_resolved_by_envoy_and_never_waited_for() {
         let address = "example.org".into();
         let cluster = built(&service(Resolution::Dns { address }, Protocol::Http));
-        assert_eq!(
-            cluster.cluster_discovery_type,
-            discovery(cluster::cluster::DiscoveryType::StrictDns)
-        );
+        let Some(cluster::cluster::ClusterDiscoveryType::ClusterType(kind)) =
+            cluster.cluster_discovery_type
+        else {
+            panic!("not resolved by Envoy");
+        };
+        assert_eq!(kind.name, "envoy.clusters.dns");
         assert_eq!(cluster.wait_for_warm_on_init, Some(proto::boolean(false)));
     }
 

@@ -4,8 +4,8 @@
 //! header [`names::SCOPE_HEADER`] that Envoy itself overwrites at the start of every request. That
 //! finds exact hosts in lower case. For the rest this filter runs a short script: it tries the
 //! host in lower case, then the known wildcard hosts from the most specific to `*`, until a route
-//! matches. Known wildcard hosts are a table in the script, so a new one changes this resource
-//! alone and no listener.
+//! matches or as many were tried as [`runs`] allows. Known wildcard hosts are a table in the script, so a
+//! new one changes this resource alone and no listener.
 
 use std::fmt::Write as _;
 
@@ -13,6 +13,14 @@ use envoy_types::pb::envoy::config::core::v3 as core;
 use envoy_types::pb::envoy::extensions::filters::http::lua::v3 as lua;
 
 use super::{names, proto};
+
+/// How often the filter has to run for one request. Each run tries two scopes, since Envoy looks a
+/// route up anew once per run; or one when the scope header says that a fetch of its routes follows
+/// ([`names::SCOPE_ON_DEMAND`]). When none of them has a route, the request has none.
+#[must_use]
+pub fn runs(on_demand: bool) -> usize {
+    if on_demand { 4 } else { 2 }
+}
 
 /// The scope filter of a port. `wildcard_hosts` (`*` or `*.example.com`) may come in any order;
 /// what does not begin with `*` is of no use to it and is left out.
@@ -57,6 +65,7 @@ fn script(port: u16, hosts: &[&str]) -> String {
     SCRIPT
         .replace("@HEADER@", &quote(names::SCOPE_HEADER))
         .replace("@PREFIX@", &quote(&names::scope_name(port, "")))
+        .replace("@ON_DEMAND@", &quote(names::SCOPE_ON_DEMAND))
         .replace("@HOSTS@", &table)
 }
 

@@ -1,6 +1,6 @@
 //! HTTP filters of a gateway, in their fixed order.
 //!
-//! `[on_demand] scope [on_demand] cors rbac local_ratelimit [grpc_web] fault router`. Most of them
+//! `scope (several times, with routes on demand an on_demand before and after each) cors rbac local_ratelimit [grpc_web] fault router`. Most of them
 //! do nothing by themselves: they are there so that a route can configure them.
 
 use envoy_types::pb::envoy::config::core::v3 as core;
@@ -37,21 +37,18 @@ pub(super) fn chain(port: u16, routing: Routing, grpc_web: bool) -> Vec<hcm::Htt
     filters
 }
 
-/// The first on-demand filter fetches the routes of exact hosts, the second one those of the
-/// wildcard host that the scope filter chose.
+/// With routes on demand, every scope that is tried is followed by a fetch of its routes.
 fn scope_filters(port: u16, routing: Routing) -> Vec<hcm::HttpFilter> {
     let Routing::Scoped { on_demand } = routing else {
         return Vec::new();
     };
-    if !on_demand {
-        return vec![scope(port)];
+    let fetch = on_demand.then(|| typed(ON_DEMAND, &filter::on_demand::v3::OnDemand::default()));
+    let mut filters: Vec<hcm::HttpFilter> = fetch.iter().cloned().collect();
+    for _ in 0..ecds::runs(on_demand) {
+        filters.push(scope(port));
+        filters.extend(fetch.clone());
     }
-    let fetch = |name: &str| typed(name, &filter::on_demand::v3::OnDemand::default());
-    vec![
-        fetch(ON_DEMAND),
-        scope(port),
-        fetch("isthmus.on_demand.wildcard"),
-    ]
+    filters
 }
 
 fn scope(port: u16) -> hcm::HttpFilter {

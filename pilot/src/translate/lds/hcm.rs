@@ -67,7 +67,7 @@ pub(super) fn filter(
     manager.stat_prefix = stat_prefix.to_owned();
     manager.http_filters = filters::chain(input.port, input.routing, grpc_web);
     match input.routing {
-        Routing::Scoped { .. } => scoped(&mut manager, input.port),
+        Routing::Scoped { on_demand } => scoped(&mut manager, input.port, on_demand),
         Routing::Plain => manager.route_specifier = Some(plain(route_name)),
     }
     listener::Filter {
@@ -175,7 +175,7 @@ fn plain(route_name: &str) -> hcm::http_connection_manager::RouteSpecifier {
 /// Routes by scope. The scope header is overwritten before anything reads it, whatever the client
 /// sent; its value ends at the first `:`, so that a port in the host does not matter and the host
 /// still reaches the backend as the client sent it.
-fn scoped(manager: &mut hcm::HttpConnectionManager, port: u16) {
+fn scoped(manager: &mut hcm::HttpConnectionManager, port: u16, on_demand: bool) {
     use hcm::scoped_routes::{ConfigSpecifier, ScopeKeyBuilder, scope_key_builder};
     use scope_key_builder::fragment_builder::{
         HeaderValueExtractor, Type, header_value_extractor::ExtractType,
@@ -199,16 +199,20 @@ fn scoped(manager: &mut hcm::HttpConnectionManager, port: u16) {
             ..Default::default()
         })),
     };
-    manager.early_header_mutation_extensions = vec![set_scope_header(port)];
+    manager.early_header_mutation_extensions = vec![set_scope_header(port, on_demand)];
     manager.route_specifier = Some(hcm::http_connection_manager::RouteSpecifier::ScopedRoutes(
         routes,
     ));
 }
 
-fn set_scope_header(port: u16) -> core::TypedExtensionConfig {
+fn set_scope_header(port: u16, on_demand: bool) -> core::TypedExtensionConfig {
+    let mut value = names::scope_name(port, "%REQ(:authority)%");
+    if on_demand {
+        value.push_str(names::SCOPE_ON_DEMAND);
+    }
     let header = core::HeaderValue {
         key: names::SCOPE_HEADER.to_owned(),
-        value: names::scope_name(port, "%REQ(:authority)%"),
+        value,
         ..Default::default()
     };
     let append = core::HeaderValueOption {

@@ -9,7 +9,6 @@ use xds_engine::{Resource, ResourceMap};
 
 use super::Counts;
 use super::servers::{self, Credential, ListenKey, Servers};
-use crate::push::world::World;
 use crate::model::change::NamespacedName;
 use crate::model::config::{
     Facts, GatewayFacts, Server, ServerProtocol, ServerTls, StoredConfig, full_host,
@@ -18,6 +17,7 @@ use crate::model::endpoint::Endpoints;
 use crate::model::host;
 use crate::model::proxy::ProxyClass;
 use crate::model::service::{Resolution, Service, ServicePort};
+use crate::push::world::World;
 use crate::translate::cds::{self, ClusterOptions};
 use crate::translate::lds::{
     self, ClientCertificate, HttpOptions, ListenerInput, Routing, TlsChain, TlsVersion,
@@ -64,9 +64,20 @@ impl<'a> Generator<'a> {
         servers: &'a Servers,
         options: &'a PushOptions,
     ) -> Self {
-        let lookup = Lookup { world, domain: &options.domain };
+        let lookup = Lookup {
+            world,
+            domain: &options.domain,
+        };
         let (counts, issues) = (Counts::default(), Vec::new());
-        Self { class, world, servers, options, lookup, counts, issues }
+        Self {
+            class,
+            world,
+            servers,
+            options,
+            lookup,
+            counts,
+            issues,
+        }
     }
 
     pub(super) fn finish(self) -> (Counts, Vec<Issue>) {
@@ -100,8 +111,14 @@ impl<'a> Generator<'a> {
 
     /// The ports of a service that get a cluster.
     pub(super) fn ports(&self, hostname: &str) -> Vec<u16> {
-        let ports = self.service(hostname).map(|service| service.ports.as_slice());
-        ports.unwrap_or_default().iter().map(|port| port.number).collect()
+        let ports = self
+            .service(hostname)
+            .map(|service| service.ports.as_slice());
+        ports
+            .unwrap_or_default()
+            .iter()
+            .map(|port| port.number)
+            .collect()
     }
 
     pub(super) fn port(&self, hostname: &str, number: u16) -> Option<&'a ServicePort> {
@@ -121,7 +138,11 @@ impl<'a> Generator<'a> {
             return None;
         }
         let none = Endpoints::default();
-        let endpoints = self.world.endpoints.get(hostname).map_or(&none, |endpoints| endpoints);
+        let endpoints = self
+            .world
+            .endpoints
+            .get(hostname)
+            .map_or(&none, |endpoints| endpoints);
         let name = names::cluster_name(port, "", hostname);
         let assignment = eds::cluster_load_assignment(&name, service.port(port)?, endpoints);
         self.counts.eds += 1;
@@ -147,7 +168,8 @@ impl<'a> Generator<'a> {
     fn reachable(&self, port: u16, host: &Arc<str>) -> Vec<&'a Arc<StoredConfig>> {
         let world = self.world;
         let all = world.context.virtual_services(host);
-        all.filter(|config| self.leads_to(port, host, config)).collect()
+        all.filter(|config| self.leads_to(port, host, config))
+            .collect()
     }
 
     fn leads_to(&self, port: u16, host: &str, config: &StoredConfig) -> bool {
@@ -168,8 +190,12 @@ impl<'a> Generator<'a> {
         names.iter().flat_map(move |name| {
             let gateway = self.world.context.gateways.get(name);
             let gateway = gateway.filter(|gateway| self.class.selected_by(&gateway.selector));
-            let servers = gateway.map(|gateway| gateway.servers.as_slice()).unwrap_or_default();
-            let serving = servers.iter().filter(move |server| serves(server, port, host));
+            let servers = gateway
+                .map(|gateway| gateway.servers.as_slice())
+                .unwrap_or_default();
+            let serving = servers
+                .iter()
+                .filter(move |server| serves(server, port, host));
             serving.map(move |server| (name, server))
         })
     }
@@ -178,24 +204,26 @@ impl<'a> Generator<'a> {
     fn redirects(&self, port: u16, host: &Arc<str>) -> bool {
         let mut configs = self.world.context.virtual_services(host);
         configs.any(|config| {
-            self.leading_servers(port, host, config).any(|(_, server)| server.https_redirect)
+            self.leading_servers(port, host, config)
+                .any(|(_, server)| server.https_redirect)
         })
     }
 
-    fn decode(
-        &self,
-        port: u16,
-        host: &str,
-        configs: &[&'a Arc<StoredConfig>],
-    ) -> Vec<Decoded<'a>> {
+    fn decode(&self, port: u16, host: &str, configs: &[&'a Arc<StoredConfig>]) -> Vec<Decoded<'a>> {
         let mut decoded = Vec::with_capacity(configs.len());
         for config in configs {
             // What was stored was decoded before: see `StoredConfig::from_mcp`.
             let Ok(spec) = config.spec() else { continue };
-            let Some(spec) = spec.get::<VirtualService>().cloned() else { continue };
+            let Some(spec) = spec.get::<VirtualService>().cloned() else {
+                continue;
+            };
             let gateways = self.leading_servers(port, host, config);
             let gateways = gateways.map(|(name, _)| name.to_string().into()).collect();
-            decoded.push(Decoded { config, spec, gateways });
+            decoded.push(Decoded {
+                config,
+                spec,
+                gateways,
+            });
         }
         decoded
     }
@@ -214,7 +242,10 @@ impl<'a> Generator<'a> {
             https_redirect: self.redirects(port, host),
             virtual_services,
             services: &self.lookup,
-            proxy: rds::ProxyView { namespace: &self.class.namespace, labels: &self.class.labels },
+            proxy: rds::ProxyView {
+                namespace: &self.class.namespace,
+                labels: &self.class.labels,
+            },
         }
     }
 
@@ -293,9 +324,15 @@ impl<'a> Generator<'a> {
     fn plain_servers(&self, key: &ListenKey) -> Vec<(String, u16, BTreeSet<NamespacedName>)> {
         let mut by_name: BTreeMap<String, BTreeSet<NamespacedName>> = BTreeMap::new();
         for (gateway, server) in self.servers.of(key) {
-            by_name.entry(route_name(gateway, server)).or_default().extend(gateway.name.clone());
+            by_name
+                .entry(route_name(gateway, server))
+                .or_default()
+                .extend(gateway.name.clone());
         }
-        by_name.into_iter().map(|(name, gateways)| (name, key.port, gateways)).collect()
+        by_name
+            .into_iter()
+            .map(|(name, gateways)| (name, key.port, gateways))
+            .collect()
     }
 
     // Listeners and secrets.
@@ -341,13 +378,21 @@ impl<'a> Generator<'a> {
         key: &ListenKey,
         secrets: &ResourceMap,
     ) -> (String, Option<Arc<Resource>>) {
-        let bind: Arc<str> = if key.bind.is_empty() { Arc::from("0.0.0.0") } else { key.bind.clone() };
+        let bind: Arc<str> = if key.bind.is_empty() {
+            Arc::from("0.0.0.0")
+        } else {
+            key.bind.clone()
+        };
         let name = names::listener_name(&bind, key.port);
         let all = self.servers.of(key);
-        let Some((gateway, first)) = all.first() else { return (name, None) };
+        let Some((gateway, first)) = all.first() else {
+            return (name, None);
+        };
         let servers = if servers::is_tls(first) {
             // A server whose certificate is missing would hold up the whole listener: it joins when it comes.
-            let chains = all.iter().filter_map(|(gateway, server)| chain(gateway, server, secrets));
+            let chains = all
+                .iter()
+                .filter_map(|(gateway, server)| chain(gateway, server, secrets));
             lds::Servers::Https(chains.collect())
         } else {
             lds::Servers::Http {
@@ -356,7 +401,9 @@ impl<'a> Generator<'a> {
             }
         };
         let routing = if self.options.scoped_rds {
-            Routing::Scoped { on_demand: self.options.on_demand_rds }
+            Routing::Scoped {
+                on_demand: self.options.on_demand_rds,
+            }
         } else {
             Routing::Plain
         };
@@ -369,7 +416,10 @@ impl<'a> Generator<'a> {
         });
         let listener = self.keep(generated);
         self.counts.lds += u64::from(listener.is_some());
-        (name, listener.map(|listener| Resource::encode(LISTENER, &listener)))
+        (
+            name,
+            listener.map(|listener| Resource::encode(LISTENER, &listener)),
+        )
     }
 }
 
@@ -410,7 +460,10 @@ impl rds::ServiceLookup for Lookup<'_> {
 fn serves(server: &Server, port: u16, host: &str) -> bool {
     server.port == port
         && server.protocol != ServerProtocol::Unsupported
-        && server.hosts.iter().any(|served| host::intersects(host, served))
+        && server
+            .hosts
+            .iter()
+            .any(|served| host::intersects(host, served))
 }
 
 fn bound(config: &StoredConfig, gateways: &BTreeSet<NamespacedName>) -> bool {
@@ -443,10 +496,9 @@ fn chain(gateway: &GatewayFacts, server: &Server, secrets: &ResourceMap) -> Opti
     if !usable(&tls.credential) || !trust {
         return None;
     }
-    let (namespace, name) = gateway
-        .name
-        .as_ref()
-        .map_or_else(Default::default, |name| (name.namespace.to_string(), name.name.to_string()));
+    let (namespace, name) = gateway.name.as_ref().map_or_else(Default::default, |name| {
+        (name.namespace.to_string(), name.name.to_string())
+    });
     Some(TlsChain {
         origin: Origin { namespace, name },
         server_name: String::new(),

@@ -12,11 +12,11 @@ use xds_engine::{ResourceMap, Snapshot};
 use crate::push::context::Impact;
 pub use generate::PushOptions;
 
+use crate::model::proxy::ProxyClass;
+use crate::push::world::{Changed, World};
+use crate::translate::{Issue, names};
 use generate::Generator;
 use servers::{Credential, Dirty, ListenKey, Servers};
-use crate::push::world::{Changed, World};
-use crate::model::proxy::ProxyClass;
-use crate::translate::{Issue, names};
 
 /// Everything that the proxies of a class are sent at one moment.
 #[derive(Clone, Debug)]
@@ -115,7 +115,7 @@ impl ClassSnapshot {
     }
 
     /// The resources.
-    pub fn resources(&self) -> &Resources {
+    pub fn generated(&self) -> &Resources {
         &self.resources
     }
 
@@ -152,11 +152,23 @@ impl ClassSnapshot {
         update.endpoints(changed);
         update.secrets(changed, &mut dirty);
         update.listeners(&dirty.listeners);
-        let Update { generator, resources, .. } = update;
+        let Update {
+            generator,
+            resources,
+            ..
+        } = update;
         let (generated, issues) = generator.finish();
-        let snapshot =
-            Self { class: self.class.clone(), world: world.clone(), servers, resources };
-        Built { snapshot, generated, issues }
+        let snapshot = Self {
+            class: self.class.clone(),
+            world: world.clone(),
+            servers,
+            resources,
+        };
+        Built {
+            snapshot,
+            generated,
+            issues,
+        }
     }
 }
 
@@ -220,7 +232,11 @@ impl Update<'_> {
                 let routes = self.generator.host_routes(port, host);
                 let served = routes.is_some();
                 let had = self.resources.scopes.contains_key(scope.as_str());
-                set(&mut self.resources.routes, &names::route_name(port, host), routes);
+                set(
+                    &mut self.resources.routes,
+                    &names::route_name(port, host),
+                    routes,
+                );
                 if served != had {
                     let resource = served.then(|| self.generator.scope(port, host));
                     set(&mut self.resources.scopes, &scope, resource);
@@ -233,7 +249,8 @@ impl Update<'_> {
         for port in filters {
             let name = names::scope_filter_name(port);
             let listened = ports.contains(&port);
-            let filter = listened.then(|| self.generator.scope_filter(port, &self.resources.scopes));
+            let filter =
+                listened.then(|| self.generator.scope_filter(port, &self.resources.scopes));
             set(&mut self.resources.extensions, &name, filter);
         }
     }
@@ -246,7 +263,10 @@ impl Update<'_> {
         let mut routes = ResourceMap::new();
         for (name, resource) in self.generator.plain_routes() {
             let old = self.resources.routes.get(name.as_str());
-            let resource = old.filter(|old| **old == resource).cloned().unwrap_or(resource);
+            let resource = old
+                .filter(|old| **old == resource)
+                .cloned()
+                .unwrap_or(resource);
             routes.insert(name.into(), resource);
         }
         if routes != self.resources.routes {
@@ -271,7 +291,9 @@ impl Update<'_> {
             set(&mut self.resources.secrets, &credential.name, resource);
         }
         if !flipped.is_empty() {
-            dirty.listeners.extend(self.generator.listeners_with(&flipped));
+            dirty
+                .listeners
+                .extend(self.generator.listeners_with(&flipped));
         }
     }
 

@@ -54,7 +54,10 @@ impl Servers {
 
     /// Whether TLS ends on a port.
     pub(super) fn tls_on(&self, port: u16) -> bool {
-        let first = ListenKey { port, bind: Arc::from("") };
+        let first = ListenKey {
+            port,
+            bind: Arc::from(""),
+        };
         let listeners = self.listeners.range(first..).map(|(key, _)| key);
         let mut listeners = listeners.take_while(|key| key.port == port);
         listeners.any(|key| self.shape(key) == Some(ServerProtocol::Https))
@@ -78,9 +81,15 @@ impl Servers {
     }
 
     /// Credentials that the Secret belongs to.
-    pub(super) fn credentials_of(&self, secret: &NamespacedName) -> impl Iterator<Item = &Credential> {
-        let first =
-            Credential { secret: secret.clone(), name: Arc::from(""), trust: false };
+    pub(super) fn credentials_of(
+        &self,
+        secret: &NamespacedName,
+    ) -> impl Iterator<Item = &Credential> {
+        let first = Credential {
+            secret: secret.clone(),
+            name: Arc::from(""),
+            trust: false,
+        };
         self.credentials
             .range(first..)
             .map(|(credential, _)| credential)
@@ -101,7 +110,11 @@ impl Servers {
     ) {
         let selected = |gateway: &&Arc<GatewayFacts>| class.selected_by(&gateway.selector);
         let (old, new) = (old.filter(selected), new.filter(selected));
-        for (gateway, add) in old.map(|g| (g, false)).into_iter().chain(new.map(|g| (g, true))) {
+        for (gateway, add) in old
+            .map(|g| (g, false))
+            .into_iter()
+            .chain(new.map(|g| (g, true)))
+        {
             for (at, server) in gateway.servers.iter().enumerate() {
                 if server.protocol != ServerProtocol::Unsupported {
                     self.change(class, gateway, at, server, add, dirty);
@@ -119,7 +132,10 @@ impl Servers {
         add: bool,
         dirty: &mut Dirty,
     ) {
-        let key = ListenKey { port: server.port, bind: server.bind.as_str().into() };
+        let key = ListenKey {
+            port: server.port,
+            bind: server.bind.as_str().into(),
+        };
         let before = self.shape(&key);
         let id = id(gateway, at);
         let servers = self.listeners.entry(key.clone()).or_default();
@@ -168,7 +184,9 @@ pub(super) fn is_tls(server: &Server) -> bool {
 
 /// Whether clients of the server show a certificate.
 pub(super) fn asks_client_certificate(tls: &ServerTls) -> bool {
-    [TlSmode::Mutual, TlSmode::OptionalMutual].iter().any(|mode| *mode as i32 == tls.mode)
+    [TlSmode::Mutual, TlSmode::OptionalMutual]
+        .iter()
+        .any(|mode| *mode as i32 == tls.mode)
 }
 
 /// What a TLS server needs. A name that cannot be read, or a Secret that the Gateway may not use, gives nothing, so
@@ -178,16 +196,28 @@ pub(super) fn credentials(
     gateway: &GatewayFacts,
     server: &Server,
 ) -> Vec<Credential> {
-    let Some(tls) = server.tls.as_ref().filter(|_| is_tls(server)) else { return Vec::new() };
+    let Some(tls) = server.tls.as_ref().filter(|_| is_tls(server)) else {
+        return Vec::new();
+    };
     let mut needed = Vec::new();
-    let Some(secret) = secret_of(class, gateway, &tls.credential) else { return needed };
-    needed.push(Credential { secret, name: tls.credential.clone(), trust: false });
+    let Some(secret) = secret_of(class, gateway, &tls.credential) else {
+        return needed;
+    };
+    needed.push(Credential {
+        secret,
+        name: tls.credential.clone(),
+        trust: false,
+    });
     if asks_client_certificate(tls) {
         let name: Arc<str> = names::ca_secret_name(&tls.credential).into();
         // The trust anchors are in a Secret of their own, or beside the certificate: both are watched.
         for credential in [&name, &tls.credential] {
             if let Some(secret) = secret_of(class, gateway, credential) {
-                needed.push(Credential { secret, name: name.clone(), trust: true });
+                needed.push(Credential {
+                    secret,
+                    name: name.clone(),
+                    trust: true,
+                });
             }
         }
     }
@@ -202,7 +232,10 @@ fn secret_of(class: &ProxyClass, gateway: &GatewayFacts, name: &str) -> Option<N
     let allowed = if name.starts_with("kubernetes://") {
         *namespace == *class.namespace
     } else if name.starts_with("kubernetes-gateway://") {
-        gateway.name.as_ref().is_some_and(|gateway| *gateway.namespace == *namespace)
+        gateway
+            .name
+            .as_ref()
+            .is_some_and(|gateway| *gateway.namespace == *namespace)
     } else {
         true
     };

@@ -1,0 +1,193 @@
+//! EndpointSlice -> [`Endpoints`] of one service.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::discovery::v1 as discovery;
+
+use crate::model::change::NamespacedName;
+use crate::model::endpoint::{Endpoint, Endpoints};
+
+/// Label that names the service of a slice.
+const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+
+/// What one slice tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The service it belongs to.
+    pub service: NamespacedName,
+    /// Its addresses that are ready.
+    pub endpoints: Arc<Endpoints>,
+}
+
+/// Reads a slice; `None` when it belongs to no service. An address whose readiness is not told is ready. Names in
+/// place of addresses (`addressType: FQDN`), ports without number and ports other than TCP are left out.
+pub fn slice(object: &discovery::EndpointSlice) -> Option<Slice> {
+    let labels = object.metadata.labels.as_ref()?;
+    let service = labels.get(SERVICE_LABEL).filter(|name| !name.is_empty())?;
+    let namespace = super::name_of(&object.metadata).namespace;
+    let ports: Vec<(Arc<str>, u16)> = object.ports.iter().flatten().filter_map(port).collect();
+    let ready = object
+        .endpoints
+        .iter()
+        .filter(|endpoint| is_ready(endpoint));
+    let pairs = ready.flat_map(|endpoint| {
+        let node: Option<Arc<str>> = endpoint.node_name.as_deref().map(Arc::from);
+        let zone: Option<Arc<str>> = endpoint.zone.as_deref().map(Arc::from);
+        let ports = &ports;
+        addresses(endpoint).flat_map(move |address| {
+            let (node, zone) = (node.clone(), zone.clone());
+            ports.iter().map(move |(name, port)| {
+                let endpoint = Endpoint {
+                    node: node.clone(),
+                    zone: zone.clone(),
+                    ..Endpoint::new(address, *port)
+                };
+                (Arc::clone(name), endpoint)
+            })
+        })
+    });
+    Some(Slice {
+        endpoints: Arc::new(Endpoints::new(pairs)),
+        service: NamespacedName::new(namespace, service.as_str()),
+    })
+}
+
+/// The endpoints of all slices of a service. A single slice is shared, not copied.
+pub fn merge<'a>(slices: impl ExactSizeIterator<Item = &'a Arc<Endpoints>>) -> Arc<Endpoints> {
+    let mut slices = slices.peekable();
+    if let (1, Some(only)) = (slices.len(), slices.peek()) {
+        return Arc::clone(only);
+    }
+    let pairs = slices.flat_map(|slice| {
+        let ports = slice.iter();
+        ports.flat_map(|(name, list)| {
+            list.iter()
+                .map(|endpoint| (Arc::clone(name), endpoint.clone()))
+        })
+    });
+    Arc::new(Endpoints::new(pairs))
+}
+
+fn port(port: &discovery::EndpointPort) -> Option<(Arc<str>, u16)> {
+    if !super::is_tcp(port.protocol.as_deref()) {
+        return None;
+    }
+    let number = u16::try_from(port.port?)
+        .ok()
+        .filter(|&number| number > 0)?;
+    Some((port.name.as_deref().unwrap_or_default().into(), number))
+}
+
+fn is_ready(endpoint: &discovery::Endpoint) -> bool {
+    let ready = endpoint
+        .conditions
+        .as_ref()
+        .and_then(|conditions| conditions.ready);
+    ready.unwrap_or(true)
+}
+
+fn addresses(endpoint: &discovery::Endpoint) -> impl Iterator<Item = IpAddr> {
+    endpoint
+        .addresses
+        .iter()
+        .filter_map(|address| address.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(object: serde_json::Value) -> Option<Slice> {
+        slice(&serde_json::from_value(object).unwrap())
+    }
+
+    fn labelled(rest: serde_json::Value) -> Slice {
+        let mut object = json!({
+            "metadata": {"name": "web-1", "namespace": "shop", "labels": {SERVICE_LABEL: "web"}},
+            "addressType": "IPv4",
+            "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+            "endpoints": [],
+        });
+        for (field, value) in rest.as_object().unwrap() {
+            object[field] = value.clone();
+        }
+        read(object).unwrap()
+    }
+
+    fn shown(endpoints: &Endpoints, port: &str) -> Vec<String> {
+        let list = endpoints.port(port).iter();
+        list.map(|endpoint| std::net::SocketAddr::new(endpoint.address, endpoint.port).to_string())
+            .collect()
+    }
+
+    #[test]
+    fn only_what_is_ready_sorted_without_duplicates() {
+        let slice = labelled(json!({"endpoints": [
+            {"addresses": ["10.0.0.10"]},
+            {"addresses": ["10.0.0.2"], "conditions": {"ready": true}, "zone": "z1", "nodeName": "n1"},
+            {"addresses": ["10.0.0.2"], "conditions": {}},
+            {"addresses": ["10.0.0.3"], "conditions": {"ready": false, "serving": true}},
+            {"addresses": ["not-an-address"]},
+        ]}));
+        assert_eq!(slice.service, NamespacedName::new("shop", "web"));
+        assert_eq!(
+            shown(&slice.endpoints, "http"),
+            ["10.0.0.2:8080", "10.0.0.10:8080"]
+        );
+        let slice = labelled(
+            json!({"endpoints": [{"addresses": ["10.0.0.2"], "zone": "z1", "nodeName": "n1"}]}),
+        );
+        let endpoint = &slice.endpoints.port("http")[0];
+        assert_eq!(
+            (endpoint.zone.as_deref(), endpoint.node.as_deref()),
+            (Some("z1"), Some("n1"))
+        );
+    }
+
+    #[test]
+    fn ports_by_name() {
+        let slice = labelled(json!({
+            "ports": [
+                {"name": "b", "port": 2}, {"port": 1}, {"name": "u", "port": 3, "protocol": "UDP"},
+                {"name": "none"}, {"name": "bad", "port": 0},
+            ],
+            "endpoints": [{"addresses": ["fd00::1"]}],
+        }));
+        let names: Vec<_> = slice
+            .endpoints
+            .iter()
+            .map(|(name, _)| name.to_string())
+            .collect();
+        assert_eq!(names, ["", "b"]);
+        assert_eq!(shown(&slice.endpoints, "b"), ["[fd00::1]:2"]);
+    }
+
+    #[test]
+    fn slices_are_merged_in_any_order() {
+        let one = labelled(
+            json!({"endpoints": [{"addresses": ["10.0.0.1"]}, {"addresses": ["10.0.0.2"]}]}),
+        )
+        .endpoints;
+        let two =
+            labelled(json!({"addressType": "IPv6", "endpoints": [{"addresses": ["fd00::1"]}]}))
+                .endpoints;
+        let three = labelled(json!({"endpoints": [{"addresses": ["10.0.0.2"]}]})).endpoints;
+        let merged = merge([&one, &two, &three].into_iter());
+        assert_eq!(merged, merge([&three, &one, &two].into_iter()));
+        assert_eq!(
+            shown(&merged, "http"),
+            ["10.0.0.1:8080", "10.0.0.2:8080", "[fd00::1]:8080"]
+        );
+        assert!(Arc::ptr_eq(&merge([&one].into_iter()), &one));
+        assert!(merge([].into_iter()).is_empty());
+    }
+
+    #[test]
+    fn a_slice_without_service_is_ignored() {
+        let object = json!({"metadata": {"name": "x"}, "addressType": "IPv4", "endpoints": []});
+        assert_eq!(read(object), None);
+    }
+}

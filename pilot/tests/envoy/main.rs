@@ -1,0 +1,29 @@
+//! Generated resources in a real Envoy. Reported as ignored where there is none.
+
+mod features;
+mod fixture;
+mod http;
+mod proxy;
+mod routing;
+mod tls;
+mod world;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+fn main() {
+    let missing = proxy::find().is_none();
+    if missing {
+        eprintln!("ignored: no Envoy; run scripts/envoy, or set ISTHMUS_ENVOY");
+    }
+    let tests = [routing::TESTS, features::TESTS, tls::TESTS].concat();
+    let trials = tests
+        .into_iter()
+        .map(|(name, test)| Trial::test(name, move || run(test)).with_ignored_flag(missing))
+        .collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+fn run(test: fn()) -> Result<(), Failed> {
+    test();
+    Ok(())
+}

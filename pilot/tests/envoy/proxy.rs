@@ -1,0 +1,124 @@
+//! A real Envoy, started with the pilot's bootstrap.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pilot::bootstrap::{BootstrapOptions, XdsProtocol, bootstrap};
+
+use crate::http;
+
+/// How long anything may take.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The Envoy to use: `$ISTHMUS_ENVOY`, one on the PATH, or the one that `scripts/envoy` installed.
+pub fn find() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("ISTHMUS_ENVOY") {
+        return Some(path.into());
+    }
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    let libraries = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.cache/venv/lib");
+    let installed = std::fs::read_dir(libraries)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().join("site-packages/envoy/_bin/envoy"));
+    std::env::split_paths(&on_path)
+        .map(|folder| folder.join("envoy"))
+        .chain(installed)
+        .find(|path| path.is_file())
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// A running Envoy; ends when dropped.
+pub struct Envoy {
+    process: Child,
+    admin: SocketAddr,
+    folder: tempfile::TempDir,
+}
+
+impl Envoy {
+    /// Starts one that asks the server at `xds`.
+    pub fn start(xds: SocketAddr, protocol: XdsProtocol) -> Self {
+        let admin_port = free_port();
+        let options = BootstrapOptions {
+            xds_host: xds.ip().to_string(),
+            xds_port: xds.port(),
+            protocol,
+            admin_port,
+            ..BootstrapOptions::default()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("envoy.json");
+        std::fs::write(&config, bootstrap(&options).to_string()).unwrap();
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let process = Command::new(find().unwrap())
+            .arg("-c")
+            .arg(&config)
+            .args([
+                "--concurrency",
+                "1",
+                "--disable-hot-restart",
+                "-l",
+                "warning",
+            ])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let admin = SocketAddr::from(([127, 0, 0, 1], admin_port));
+        Self {
+            process,
+            admin,
+            folder,
+        }
+    }
+
+    /// Warnings and errors so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
+    /// One counter or gauge; 0 when there is none.
+    pub fn stat(&self, name: &str) -> u64 {
+        let page = http::get(self.admin, "admin", &format!("/stats?filter=^{name}$"), &[]);
+        page.body
+            .rsplit(": ")
+            .next()
+            .and_then(|value| value.trim().parse().ok())
+            .unwrap_or(0)
+    }
+
+    /// Waits until something holds.
+    pub fn wait(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !holds() {
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{what}: not within {PATIENCE:?}\n{}",
+                self.log()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until a port answers.
+    pub fn wait_for_port(&self, port: u16) {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        self.wait("listener", || std::net::TcpStream::connect(address).is_ok());
+    }
+}
+
+impl Drop for Envoy {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
