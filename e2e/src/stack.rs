@@ -27,8 +27,6 @@ pub enum Port {
     ControllerHttp,
     /// Pilot: xDS.
     Grpc,
-    /// Pilot: xDS over TLS.
-    SecureGrpc,
     /// Pilot: readiness and debug.
     PilotHttp,
     /// Pilot: metrics.
@@ -232,10 +230,6 @@ impl Stack {
             ),
             ("--registry-dir", self.config_dir().display().to_string()),
             ("--grpc-address", self.address(Port::Grpc).to_string()),
-            (
-                "--secure-grpc-address",
-                self.address(Port::SecureGrpc).to_string(),
-            ),
             ("--http-address", self.address(Port::PilotHttp).to_string()),
             (
                 "--monitoring-address",
@@ -315,7 +309,7 @@ impl Stack {
         let address = self.address(port);
         let process = match port {
             Port::Mcp | Port::ControllerHttp => &mut self.controller,
-            Port::Grpc | Port::SecureGrpc | Port::PilotHttp | Port::Monitoring => &mut self.pilot,
+            Port::Grpc | Port::PilotHttp | Port::Monitoring => &mut self.pilot,
             Port::Admin | Port::Http | Port::Https => &mut self.envoy,
         };
         process
