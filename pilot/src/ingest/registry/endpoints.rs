@@ -54,7 +54,9 @@ pub fn slice(object: &discovery::EndpointSlice) -> Option<Slice> {
 }
 
 /// The endpoints of all slices of a service. A single slice is shared, not copied.
-pub fn merge<'a>(slices: impl ExactSizeIterator<Item = &'a Arc<Endpoints>>) -> Arc<Endpoints> {
+pub(super) fn merge<'a>(
+    slices: impl ExactSizeIterator<Item = &'a Arc<Endpoints>>,
+) -> Arc<Endpoints> {
     let mut slices = slices.peekable();
     if let (1, Some(only)) = (slices.len(), slices.peek()) {
         return Arc::clone(only);
