@@ -136,27 +136,32 @@ pub(crate) fn from_text<'a, K: Deserialize<'a>>(
 ) -> Result<K, DecodeError> {
     match format {
         Format::Yaml => serde_yaml::from_str(text).map_err(|error| {
-            let place = error.location().map(|l| (l.line(), l.column()));
-            located(error.to_string(), place)
+            let line = error.location().map(|l| l.line());
+            located(error.to_string(), line)
         }),
         Format::Json => serde_json::from_str(text).map_err(|error| {
-            let place = (error.line(), error.column());
-            located(error.to_string(), Some(place))
+            let line = error.line();
+            located(error.to_string(), Some(line))
         }),
     }
 }
 
-/// Takes the place out of the message: it counts from the document, its reader from the file.
-fn located(message: String, place: Option<(usize, usize)>) -> DecodeError {
-    let Some((line, column)) = place else {
-        return DecodeError {
-            line: None,
-            message,
+/// Takes places out of the message: they count from the document, their reader counts from the file.
+fn located(message: String, line: Option<usize>) -> DecodeError {
+    let mut clean = String::with_capacity(message.len());
+    for (index, part) in message.split(" at line ").enumerate() {
+        let rest = match index {
+            0 => part,
+            _ => part.trim_start_matches(|c: char| c.is_ascii_digit()),
         };
-    };
-    let suffix = format!(" at line {line} column {column}");
+        let rest = match rest.strip_prefix(" column ") {
+            Some(after) if index > 0 => after.trim_start_matches(|c: char| c.is_ascii_digit()),
+            _ => rest,
+        };
+        clean.push_str(rest);
+    }
     DecodeError {
-        line: u32::try_from(line).ok(),
-        message: message.replace(&suffix, ""),
+        line: line.and_then(|line| u32::try_from(line).ok()),
+        message: clean,
     }
 }

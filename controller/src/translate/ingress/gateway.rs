@@ -67,7 +67,7 @@ fn credential(inputs: &HostInputs<'_>, diagnostics: &mut Diagnostics) -> Option<
             Some((_, used)) if *used == name => {}
             Some((owner, used)) => {
                 let message = format!(
-                    "host {} has a certificate from the older Ingress {}/{} ({used}), which is used",
+                    "host {} has its certificate from Ingress {}/{} ({used}), which is older (or first by name at equal age)",
                     inputs.host, owner.namespace, owner.name
                 );
                 diagnostics.add(ingress, field, Reason::DuplicateTls, message);

@@ -124,6 +124,3 @@ fn object_ref(ingress: &Ingress) -> ObjectRef {
         name: ingress.name.clone(),
     }
 }
-
-#[cfg(test)]
-mod tests;

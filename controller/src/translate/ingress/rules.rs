@@ -87,7 +87,7 @@ fn taken(host: &str, path: &PathMatch, owner: &Ingress, loser: &Ingress) -> Stri
         );
     }
     format!(
-        "{kind} {path} of host {host} belongs to the older Ingress {}/{}, which is used; remove one",
+        "{kind} {path} of host {host} belongs to Ingress {}/{}, which is older (or first by name at equal age); remove one",
         owner.namespace, owner.name
     )
 }
