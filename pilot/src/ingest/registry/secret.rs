@@ -174,7 +174,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Fault> {
     }
     for (index, certificate) in certificates.iter().enumerate() {
         match x509_parser::parse_x509_certificate(certificate) {
-            Ok((rest, _)) if rest.is_empty() => {}
+            Ok(([], _)) => {}
             _ => return Err(Fault::BadCertificate(index + 1)),
         }
     }
