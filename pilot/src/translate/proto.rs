@@ -15,7 +15,7 @@ pub(crate) fn any<M: prost::Message + prost::Name>(message: &M) -> protobuf::Any
     }
 }
 
-/// A duration; more than Envoy can hold is cut to about 10,000 years.
+/// A duration; cut to a hundred years: Envoy refuses what it cannot count in nanoseconds.
 pub(crate) fn duration(value: Duration) -> protobuf::Duration {
     protobuf::Duration {
         seconds: i64::try_from(value.as_secs()).map_or(MAX_SECONDS, |s| s.min(MAX_SECONDS)),
@@ -23,7 +23,7 @@ pub(crate) fn duration(value: Duration) -> protobuf::Duration {
     }
 }
 
-const MAX_SECONDS: i64 = 315_576_000_000;
+const MAX_SECONDS: i64 = 3_155_760_000;
 
 /// A duration of whole seconds.
 pub(crate) fn seconds(value: u64) -> protobuf::Duration {

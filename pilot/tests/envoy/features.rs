@@ -296,14 +296,9 @@ fn no_input_is_refused() {
     envoy.wait("a host", || {
         http::get(at, "ok.test", "/", &[]).status == 200
     });
-    for index in 0..WEIRD.len() {
+    for (index, text) in WEIRD.iter().enumerate() {
         let host = format!("w{index}.test");
-        assert_eq!(
-            http::get(at, &host, "/b", &[]).status,
-            200,
-            "{:?}",
-            WEIRD[index]
-        );
+        assert_eq!(http::get(at, &host, "/b", &[]).status, 200, "{text:?}");
     }
     for path in ["/a", "/b", "/c", "/d", "/e", "/f", "/g", "/j"] {
         assert_eq!(http::get(at, "edges.test", path, &[]).status, 500, "{path}");

@@ -59,19 +59,32 @@ pub fn head(method: &str, host: &str, path: &str, headers: &[(&str, &str)]) -> S
     text + "\r\n"
 }
 
-/// Sends a request over any stream and reads the answer to its end.
+/// Sends a request over any stream and reads the answer, which has a length.
 pub fn exchange(stream: &mut (impl Read + Write), request: &str) -> Option<Answer> {
     stream.write_all(request.as_bytes()).ok()?;
     let mut bytes = Vec::new();
-    let _ = stream.read_to_end(&mut bytes);
-    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let mut buffer = [0; 4096];
+    loop {
+        if let Some(answer) = parse(&String::from_utf8_lossy(&bytes)) {
+            return Some(answer);
+        }
+        match stream.read(&mut buffer) {
+            Ok(n) if n > 0 => bytes.extend_from_slice(&buffer[..n]),
+            _ => return None,
+        }
+    }
+}
+
+/// `None` until the answer is complete.
+fn parse(text: &str) -> Option<Answer> {
     let (head, body) = text.split_once("\r\n\r\n")?;
-    let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some(Answer {
-        status,
+    let answer = Answer {
+        status: head.split(' ').nth(1)?.parse().ok()?,
         head: head.to_owned(),
         body: body.to_owned(),
-    })
+    };
+    let length: usize = answer.header("content-length")?.parse().ok()?;
+    (body.len() >= length).then_some(answer)
 }
 
 /// Starts a backend that answers every request with its name and the request head.

@@ -1,4 +1,6 @@
 //! Generated resources in a real Envoy. Reported as ignored where there is none.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(unreachable_pub)] // Nobody reaches into a program.
 
 mod features;
 mod fixture;

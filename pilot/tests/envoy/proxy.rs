@@ -81,9 +81,10 @@ impl Envoy {
         }
     }
 
-    /// Warnings and errors so far.
+    /// The first warnings and errors.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
+        let text = std::fs::read_to_string(self.folder.path().join("log")).unwrap();
+        text.chars().take(4000).collect()
     }
 
     /// One counter or gauge; 0 when there is none.

@@ -143,10 +143,10 @@ fn single(
     report: &mut Report<'_>,
 ) {
     headers::apply(entry.headers.as_ref(), row, report);
-    if action.host_rewrite_specifier.is_none() {
-        if let Some(authority) = headers::authority(entry.headers.as_ref()) {
-            action.host_rewrite_specifier = report.optional(rewrite::authority(authority));
-        }
+    if action.host_rewrite_specifier.is_none()
+        && let Some(authority) = headers::authority(entry.headers.as_ref())
+    {
+        action.host_rewrite_specifier = report.optional(rewrite::authority(authority));
     }
     action.cluster_specifier = Some(ClusterSpecifier::Cluster(cluster_name(
         context,

@@ -138,10 +138,10 @@ fn action(
     report: &mut Report<'_>,
 ) -> Result<wire::Action, Problem> {
     let route = context.route;
-    if let Some(redirect) = &route.redirect {
-        if !(context.host.https && redirect::is_https_only(redirect)) {
-            return redirect::action(context, redirect);
-        }
+    if let Some(redirect) = &route.redirect
+        && !(context.host.https && redirect::is_https_only(redirect))
+    {
+        return redirect::action(context, redirect);
     }
     if let Some(response) = &route.direct_response {
         return direct_response::action(response);
