@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 
-use crate::{manifests, websocket};
+use crate::websocket;
 
 /// How long a case waits for addresses that another one still uses.
 pub const BIND_LIMIT: Duration = Duration::from_secs(180);
@@ -61,18 +61,6 @@ impl Backends {
             hits: Arc::default(),
             tasks: JoinSet::new(),
         }
-    }
-
-    /// Starts a server for every endpoint of `manifests`. Waits while another case uses one of the addresses.
-    ///
-    /// # Errors
-    /// An address cannot be bound.
-    pub async fn start(manifests: &str) -> Result<Self> {
-        let mut backends = Self::new();
-        backends
-            .add(&manifests::endpoints(manifests), BIND_LIMIT)
-            .await?;
-        Ok(backends)
     }
 
     /// Starts further servers, all of them or none; an address in use is waited for no longer than `limit`.

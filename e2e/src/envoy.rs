@@ -66,23 +66,6 @@ fn parse_release(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?, numbers.next()?))
 }
 
-/// Value of a statistic of Envoy's admin interface; 0 when it does not exist yet.
-///
-/// # Errors
-/// The admin interface does not answer.
-pub async fn stat(admin: &Target, name: &str) -> Result<u64> {
-    let path = format!("/stats?filter=^{}$", name.replace('.', "%5C."));
-    let text = Exchange::get("localhost", &path).send(admin).await?.text();
-    let value = text.lines().find_map(|line| {
-        line.strip_prefix(name)?
-            .strip_prefix(": ")?
-            .trim()
-            .parse()
-            .ok()
-    });
-    Ok(value.unwrap_or(0))
-}
-
 /// All numeric statistics whose name fits `filter`, a regular expression.
 ///
 /// # Errors

@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::case::{Case, Request, Scheme};
-use crate::echo::Backends;
+use crate::case::{Case, Request, Scheme, Text};
+use crate::echo::{BIND_LIMIT, Backends};
 use crate::http::{Exchange, Target};
 use crate::judge::{self, Outcome};
+use crate::manifests;
 use crate::process::POLL;
 use crate::stack::{Options, Port, Stack};
 use crate::tls::TlsOptions;
@@ -23,24 +24,34 @@ const HITS_SETTLE: Duration = Duration::from_millis(150);
 /// Environment variable that keeps the folder of a failed case.
 const KEEP: &str = "ISTHMUS_KEEP";
 
+/// A way to run all three programs, besides what a case asks for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mode {
+    /// Label in the report; empty for the defaults.
+    pub name: &'static str,
+    /// Extra arguments of `pilot serve`.
+    pub pilot_args: &'static [&'static str],
+    /// Extra arguments of `pilot bootstrap`.
+    pub bootstrap_args: &'static [&'static str],
+}
+
 /// Runs a case.
 ///
 /// # Errors
 /// A program does not start, an answer does not fit or Envoy refuses configuration; the message is the report.
-pub async fn run(case: &Case) -> Result<()> {
-    let texts = |values: &[crate::case::Text]| values.iter().map(|text| text.0.clone()).collect();
-    let files: Vec<&str> = case.files.values().map(String::as_str).collect();
-    let mut backends = Backends::start(&format!(
-        "{}\n---\n{}",
-        case.manifests,
-        files.join("\n---\n")
-    ))
-    .await?;
+pub async fn run(case: &Case, mode: Mode) -> Result<()> {
+    let texts = std::iter::once(&case.manifests).chain(case.files.values());
+    let endpoints = texts.flat_map(|text| manifests::endpoints(text)).collect();
+    let mut backends = Backends::new();
+    backends.add(&endpoints, BIND_LIMIT).await?;
+    let owned = |args: &[&str]| args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
+    let texts = |args: &[Text]| args.iter().map(|arg| arg.0.clone()).collect::<Vec<_>>();
     let mut stack = Stack::new(Options {
         manifests: case.manifests.clone(),
         files: case.files.clone(),
         controller_args: texts(&case.controller_args),
-        pilot_args: texts(&case.pilot_args),
+        pilot_args: [owned(mode.pilot_args), texts(&case.pilot_args)].concat(),
+        bootstrap_args: owned(mode.bootstrap_args),
     })?;
     let mut problems = match stack.start().await {
         Ok(()) => send_all(case, &stack, &mut backends).await,

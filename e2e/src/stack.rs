@@ -91,6 +91,8 @@ pub struct Options {
     pub controller_args: Vec<String>,
     /// Extra arguments of `pilot serve`.
     pub pilot_args: Vec<String>,
+    /// Extra arguments of `pilot bootstrap`.
+    pub bootstrap_args: Vec<String>,
 }
 
 /// A run; its programs are killed and its folder removed when it is dropped.
@@ -252,13 +254,14 @@ impl Stack {
     /// There is no Envoy, or pilot prints no bootstrap.
     pub async fn start_envoy(&mut self) -> Result<()> {
         let bootstrap = self.root.path().join("bootstrap.json");
-        let args = [
+        let mut args = vec![
             "bootstrap".to_owned(),
             "--xds-address".to_owned(),
             self.address(Port::Grpc).to_string(),
             "--admin-port".to_owned(),
             self.address(Port::Admin).port().to_string(),
         ];
+        args.extend(self.options.bootstrap_args.iter().cloned());
         std::fs::write(&bootstrap, process::run(&self.programs.pilot, &args).await?)?;
         let path = bootstrap.display().to_string();
         let args = [

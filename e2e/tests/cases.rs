@@ -7,9 +7,38 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use e2e::case::{self, Case};
+use e2e::envoy;
+use e2e::runner::{self, Mode};
 use e2e::trial::{self, Needs};
-use e2e::{envoy, runner};
 use libtest_mimic::Trial;
+
+/// What users see must not depend on how routes travel: every case runs in every mode.
+const MODES: [Mode; 4] = [
+    Mode {
+        name: "",
+        pilot_args: &[],
+        bootstrap_args: &[],
+    },
+    Mode {
+        name: "on demand",
+        pilot_args: &["--on-demand-rds"],
+        bootstrap_args: &[],
+    },
+    Mode {
+        name: "without scopes",
+        pilot_args: &["--enable-scoped-rds=false"],
+        bootstrap_args: &[],
+    },
+    Mode {
+        name: "state of the world",
+        pilot_args: &[],
+        bootstrap_args: &["--protocol", "sotw"],
+    },
+];
+
+/// Cases that hold with scoped routes only: one is about the scope header, the other about the fallback from an exact to a
+/// wildcard host, which plain routes do not have.
+const SCOPED_ONLY: [&str; 2] = ["ingress/scope-header", "ingress/hosts-exact-fallback"];
 
 /// Cases that run at the same time.
 const PARALLEL: usize = 4;
@@ -36,15 +65,24 @@ fn trials() -> Result<Vec<Trial>> {
                 .unwrap_or(&file)
                 .with_extension("");
             for case in case::load_file(&file)? {
-                trials.push(one(format!("{}: {}", label.display(), case.name), case));
+                let name = format!("{}: {}", label.display(), case.name);
+                let modes = MODES.into_iter().filter(|mode| {
+                    mode.name != "without scopes"
+                        || !SCOPED_ONLY.iter().any(|only| label.ends_with(only))
+                });
+                trials.extend(modes.map(|mode| one(&name, case.clone(), mode)));
             }
         }
     }
     Ok(trials)
 }
 
-fn one(name: String, case: Case) -> Trial {
+fn one(name: &str, case: Case, mode: Mode) -> Trial {
+    let name = match mode.name {
+        "" => name.to_owned(),
+        mode => format!("{name} [{mode}]"),
+    };
     trial::trial(name, Needs::Envoy, move || async move {
-        runner::run(&case).await
+        runner::run(&case, mode).await
     })
 }

@@ -73,6 +73,11 @@ fn main() -> ExitCode {
         Needs::Envoy,
         live_edits,
     ));
+    trials.push(trial::trial(
+        "programs end with success when asked to",
+        Needs::Programs,
+        orderly_end,
+    ));
     trial::run(trials, 2)
 }
 
@@ -264,6 +269,21 @@ async fn kill(killed: &'static [Program]) -> Result<()> {
             load.finish().await?;
         }
         world.nothing_lost().await
+    })
+    .await
+}
+
+async fn orderly_end() -> Result<()> {
+    with_world(async |world| {
+        world.stack.start_control_plane().await?;
+        for (name, process) in [
+            ("pilot", world.stack.pilot.take()),
+            ("controller", world.stack.controller.take()),
+        ] {
+            let ended = process.context("not running")?.terminate().await?;
+            ensure!(ended, "{name} did not end with status 0");
+        }
+        Ok(())
     })
     .await
 }
