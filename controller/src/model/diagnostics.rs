@@ -87,6 +87,18 @@ reasons! {
     DuplicateDefaultBackend => Warning,
     /// A TLS entry without a Secret.
     MissingTlsSecret => Warning,
+    /// An annotation's value cannot be used; its feature is left out.
+    InvalidAnnotation => Error,
+    /// A condition or path is a regular expression that cannot be used; the route is not served.
+    InvalidRegex => Error,
+    /// Access should be restricted in a way that cannot be put into effect; nobody has access.
+    AccessDenied => Error,
+    /// An annotation that is known and does nothing here.
+    UnsupportedAnnotation => Warning,
+    /// An annotation that nobody knows.
+    UnknownAnnotation => Warning,
+    /// An annotation that has no effect beside the others.
+    IneffectiveAnnotation => Warning,
 }
 
 /// One mistake.

@@ -4,7 +4,7 @@ use shared_proto::networking::v1alpha3::{
     Destination, HttpDirectResponse, HttpRoute, HttpRouteDestination, PortSelector,
 };
 
-use super::{Diagnostics, HostInputs};
+use super::{Context, Diagnostics};
 use crate::model::{Backend, BackendPort, Ingress, Reason};
 use crate::translate::names;
 
@@ -18,13 +18,13 @@ type Fault = (&'static str, Reason, String);
 
 /// Sets the destination of `http`. A backend that cannot be told is reported, and the route answers 503.
 pub(super) fn set(
-    inputs: &HostInputs<'_>,
+    context: Context<'_>,
     ingress: &Ingress,
     (field, backend): (String, &Backend),
     http: &mut HttpRoute,
     diagnostics: &mut Diagnostics,
 ) {
-    match destination(inputs, ingress, backend) {
+    match destination(context, ingress, backend) {
         Ok(destination) => http.route.push(HttpRouteDestination {
             destination: Some(destination),
             weight: WHOLE,
@@ -42,7 +42,7 @@ pub(super) fn set(
 }
 
 fn destination(
-    inputs: &HostInputs<'_>,
+    context: Context<'_>,
     ingress: &Ingress,
     backend: &Backend,
 ) -> Result<Destination, Fault> {
@@ -63,7 +63,7 @@ fn destination(
     }
     let number = match port {
         BackendPort::Number(number) => *number,
-        BackendPort::Name(name) => lookup(inputs, ingress, service, name)?,
+        BackendPort::Name(name) => lookup(context, ingress, service, name)?,
         BackendPort::Absent => {
             let message = "there is no port; give its number or name".to_owned();
             return Err((".service.port", Reason::InvalidBackend, message));
@@ -74,7 +74,7 @@ fn destination(
         }
     };
     Ok(Destination {
-        host: names::service_host(inputs.scope, &ingress.namespace, service),
+        host: names::service_host(context.scope, &ingress.namespace, service),
         subset: String::new(),
         port: Some(PortSelector {
             number: number.into(),
@@ -83,13 +83,13 @@ fn destination(
 }
 
 fn lookup(
-    inputs: &HostInputs<'_>,
+    context: Context<'_>,
     ingress: &Ingress,
     service: &str,
     port: &str,
 ) -> Result<u16, Fault> {
     let namespace = &ingress.namespace;
-    let message = match inputs.services.service(namespace, service) {
+    let message = match context.services.service(namespace, service) {
         None => format!("port {port:?} cannot be looked up: no Service {namespace}/{service}"),
         Some(found) => match found.port(port) {
             Some(number) => return Ok(number),

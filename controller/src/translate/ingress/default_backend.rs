@@ -7,37 +7,38 @@ use shared_proto::networking::v1alpha3::HttpRoute;
 
 use super::path::PathMatch;
 use super::route::{Part, Route};
-use super::{Diagnostics, HostInputs, backend};
-use crate::model::{Backend, CATCH_ALL, Ingress, Reason};
+use super::{Context, Diagnostics, Member, backend};
+use crate::model::{Backend, CATCH_ALL, Reason};
 use crate::translate::names;
 
 /// Adds the route, if there is one to add.
 pub(super) fn add<'a>(
-    inputs: &HostInputs<'a>,
+    context: Context<'a>,
     routes: &mut Vec<Route<'a>>,
     diagnostics: &mut Diagnostics,
 ) {
-    let mut offers: Vec<(&'a Ingress, &'a Backend)> = inputs
-        .ingresses
+    let mut offers: Vec<(&'a Member<'a>, &'a Backend)> = context
+        .members
         .iter()
-        .filter_map(|ingress| Some((&**ingress, ingress.default_backend.as_ref()?)))
+        .filter_map(|member| Some((member, member.ingress.default_backend.as_ref()?)))
         .collect();
-    if inputs.host == CATCH_ALL {
+    if context.host == CATCH_ALL {
         offers.reverse();
     }
-    let Some(((ingress, object), losers)) = offers.split_first() else {
+    let Some(((member, object), losers)) = offers.split_first() else {
         return;
     };
+    let ingress = member.ingress;
     let field = Part::DefaultBackend.field();
     let by_rule = routes.iter().find(|route| route.path.is_root());
-    if inputs.host == CATCH_ALL {
+    if context.host == CATCH_ALL {
         for (loser, _) in losers {
             let message = format!(
                 "the newer Ingress {}/{} has a default backend too, which is used for hosts without rules; remove one",
                 ingress.namespace, ingress.name
             );
             diagnostics.add(
-                loser,
+                loser.ingress,
                 field.clone(),
                 Reason::DuplicateDefaultBackend,
                 message,
@@ -60,12 +61,13 @@ pub(super) fn add<'a>(
         return;
     }
     let mut http = HttpRoute {
-        name: names::default_route(inputs.scope, ingress),
+        name: names::default_route(context.scope, ingress),
         ..HttpRoute::default()
     };
-    backend::set(inputs, ingress, (field, object), &mut http, diagnostics);
+    backend::set(context, ingress, (field, object), &mut http, diagnostics);
     routes.push(Route {
         ingress,
+        settings: &member.settings,
         part: Part::DefaultBackend,
         path: PathMatch::root(),
         http,

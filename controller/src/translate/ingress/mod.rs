@@ -2,13 +2,19 @@
 //!
 //! Rules: Kubernetes Ingress v1 (paths, default backend, TLS), and Higress's for what that leaves open (names, conflicts, order).
 
+pub mod annotations;
 mod backend;
 mod default_backend;
 mod gateway;
+mod needs;
 mod order;
 mod path;
 mod route;
 mod rules;
+mod upstream;
+
+pub use needs::needs;
+pub use upstream::{UpstreamInputs, translate_upstream};
 
 use std::sync::Arc;
 
@@ -18,6 +24,7 @@ use shared_proto::{Config, Meta};
 use crate::model::{Diagnostic, Ingress, ObjectKind, ObjectRef, Reason, Scope};
 use crate::resolve::Services;
 use crate::translate::names;
+use annotations::Settings;
 use route::Route;
 
 /// Everything that a host is built from.
@@ -40,6 +47,23 @@ impl std::fmt::Debug for HostInputs<'_> {
             .field("ingresses", &self.ingresses)
             .finish_non_exhaustive()
     }
+}
+
+/// One of the Ingresses of a host, with its annotations read.
+#[derive(Debug)]
+struct Member<'a> {
+    ingress: &'a Ingress,
+    settings: Settings,
+}
+
+/// A host while it is translated: its inputs with annotations read.
+#[derive(Clone, Copy)]
+struct Context<'a> {
+    scope: &'a Scope,
+    host: &'a str,
+    /// Oldest first.
+    members: &'a [Member<'a>],
+    services: &'a dyn Services,
 }
 
 /// Where a route comes from.
@@ -71,22 +95,36 @@ pub fn translate_host(inputs: &HostInputs<'_>) -> Option<Unit> {
     if inputs.ingresses.is_empty() {
         return None;
     }
+    let members: Vec<Member<'_>> = inputs
+        .ingresses
+        .iter()
+        .map(|ingress| Member {
+            ingress,
+            settings: Settings::parse(ingress).0,
+        })
+        .collect();
+    let context = Context {
+        scope: inputs.scope,
+        host: inputs.host,
+        members: &members,
+        services: inputs.services,
+    };
     let mut diagnostics = Diagnostics::default();
-    let gateway = gateway::translate(inputs, &mut diagnostics);
-    let mut routes = rules::translate(inputs, &mut diagnostics);
-    default_backend::add(inputs, &mut routes, &mut diagnostics);
+    let gateway = gateway::translate(context, &mut diagnostics);
+    let mut routes = rules::translate(context, &mut diagnostics);
+    default_backend::add(context, &mut routes, &mut diagnostics);
     order::sort(&mut routes);
     let provenance = routes.iter().map(Route::provenance).collect();
     Some(Unit {
         gateway,
-        virtual_service: virtual_service(inputs, routes),
+        virtual_service: virtual_service(context, routes),
         diagnostics: diagnostics.0,
         provenance,
     })
 }
 
-fn virtual_service(inputs: &HostInputs<'_>, routes: Vec<Route<'_>>) -> Option<Config> {
-    let HostInputs { scope, host, .. } = *inputs;
+fn virtual_service(context: Context<'_>, routes: Vec<Route<'_>>) -> Option<Config> {
+    let Context { scope, host, .. } = context;
     let name = names::virtual_service(routes.first()?.ingress, host);
     let mut meta = Meta::new(scope.system_namespace.clone(), name);
     let cluster = scope.cluster_in_names().to_owned();

@@ -2,6 +2,7 @@
 
 use shared_proto::networking::v1alpha3::HttpRoute;
 
+use super::annotations::Settings;
 use super::path::PathMatch;
 use super::{RouteSource, object_ref};
 use crate::model::{Ingress, IngressPath};
@@ -30,11 +31,13 @@ impl Part<'_> {
     }
 }
 
-/// One route. Annotation families change `http`; they find their values through `ingress`.
+/// One route. Annotation families change `http`; their values are in `settings`.
 #[derive(Clone, Debug)]
 pub(super) struct Route<'a> {
     /// The Ingress that it belongs to.
     pub(super) ingress: &'a Ingress,
+    /// Its annotations.
+    pub(super) settings: &'a Settings,
     /// The part of it.
     pub(super) part: Part<'a>,
     /// What its path matches, in the form that conflicts and order are decided on.

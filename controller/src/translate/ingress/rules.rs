@@ -6,19 +6,17 @@ use shared_proto::networking::v1alpha3::HttpRoute;
 
 use super::path::{PathKind, PathMatch};
 use super::route::{Part, Route};
-use super::{Diagnostics, HostInputs, backend};
+use super::{Context, Diagnostics, Member, backend};
 use crate::model::{Ingress, Reason};
 use crate::translate::names;
 
 /// Routes in order of age.
-pub(super) fn translate<'a>(
-    inputs: &HostInputs<'a>,
-    diagnostics: &mut Diagnostics,
-) -> Vec<Route<'a>> {
+pub(super) fn translate<'a>(context: Context<'a>, diagnostics: &mut Diagnostics) -> Vec<Route<'a>> {
     let mut routes: Vec<Route<'a>> = Vec::new();
     let mut claims: HashMap<PathMatch, &'a Ingress> = HashMap::new();
-    for ingress in inputs.ingresses {
-        for (rule, object) in ingress.rules_of(inputs.host) {
+    for member in context.members {
+        let ingress = member.ingress;
+        for (rule, object) in ingress.rules_of(context.host) {
             for (index, path) in object.paths.iter().enumerate() {
                 let part = Part::Path {
                     rule,
@@ -33,13 +31,13 @@ pub(super) fn translate<'a>(
                     }
                 };
                 if let Some(owner) = claims.get(&matched) {
-                    let message = taken(inputs.host, &matched, owner, ingress);
+                    let message = taken(context.host, &matched, owner, ingress);
                     diagnostics.add(ingress, part.field(), Reason::DuplicateRoute, message);
                     continue;
                 }
                 // A path belongs to its owner even while its backend cannot be told.
                 claims.insert(matched.clone(), ingress);
-                routes.push(route(inputs, ingress, (part, matched), diagnostics));
+                routes.push(route(context, member, (part, matched), diagnostics));
             }
         }
     }
@@ -47,20 +45,21 @@ pub(super) fn translate<'a>(
 }
 
 fn route<'a>(
-    inputs: &HostInputs<'a>,
-    ingress: &'a Ingress,
+    context: Context<'a>,
+    member: &'a Member<'a>,
     (part, path): (Part<'a>, PathMatch),
     diagnostics: &mut Diagnostics,
 ) -> Route<'a> {
+    let ingress = member.ingress;
     let mut http = HttpRoute {
-        name: names::route(inputs.scope, ingress),
+        name: names::route(context.scope, ingress),
         r#match: path.conditions(),
         ..HttpRoute::default()
     };
     if let Part::Path { object, .. } = part {
         let field = format!("{}.backend", part.field());
         backend::set(
-            inputs,
+            context,
             ingress,
             (field, &object.backend),
             &mut http,
@@ -69,6 +68,7 @@ fn route<'a>(
     }
     Route {
         ingress,
+        settings: &member.settings,
         part,
         path,
         http,
