@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use crate::app::reports::{ReportSource, Reports};
 use crate::ingest::Change;
-use crate::model::{Diagnostic, ObjectKind, Scope};
+use crate::model::{Diagnostic, ObjectKind, Scope, Upstream};
 use crate::resolve::{Dirty, Resolver};
-use crate::translate::ingress::{HostInputs, Unit, translate_host};
+use crate::translate::ingress::{
+    HostInputs, Unit, UpstreamInputs, annotations, needs, translate_host, translate_upstream,
+};
 use crate::xds::{ConfigMaps, OutputStore};
 
 /// What a change came to.
@@ -34,7 +36,7 @@ impl Pipeline {
     /// An empty one.
     pub fn new(scope: Arc<Scope>) -> Self {
         Self {
-            resolver: Resolver::new(scope),
+            resolver: Resolver::new(scope, needs),
             store: OutputStore::default(),
             reports: Reports::default(),
         }
@@ -61,11 +63,17 @@ impl Pipeline {
         for (file, diagnostics) in change.problems {
             self.report(ReportSource::File(file), diagnostics, &mut outcome);
         }
-        for (ingress, diagnostics) in dirty.ingresses {
+        for (ingress, mut diagnostics) in dirty.ingresses {
+            if let Some(object) = self.resolver.ingress(&ingress.namespace, &ingress.name) {
+                diagnostics.extend(annotations::check(object));
+            }
             self.report(ReportSource::Object(ingress), diagnostics, &mut outcome);
         }
         for host in dirty.hosts {
             self.build(host, &mut outcome);
+        }
+        for upstream in dirty.upstreams {
+            self.build_upstream(upstream, &mut outcome);
         }
         outcome
     }
@@ -82,6 +90,20 @@ impl Pipeline {
         outcome.units += 1;
         outcome.resources += self.store.replace(&host, &configs);
         self.report(ReportSource::Host(host), diagnostics, outcome);
+    }
+
+    fn build_upstream(&mut self, upstream: Upstream, outcome: &mut Outcome) {
+        let (config, diagnostics) = translate_upstream(&UpstreamInputs {
+            scope: self.resolver.scope(),
+            upstream: &upstream,
+            ingresses: self.resolver.ingresses_of_upstream(&upstream),
+            services: &self.resolver,
+        });
+        // No host has a slash in it.
+        let unit = Arc::from(format!("{}/{}", upstream.namespace(), upstream.name()));
+        outcome.units += 1;
+        outcome.resources += self.store.replace(&unit, config.as_slice());
+        self.report(ReportSource::Upstream(upstream), diagnostics, outcome);
     }
 
     fn report(&mut self, source: ReportSource, found: Vec<Diagnostic>, outcome: &mut Outcome) {

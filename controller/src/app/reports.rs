@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use crate::model::{Diagnostic, ObjectRef, Place};
+use crate::model::{Diagnostic, ObjectRef, Place, Upstream};
 
 /// Who found a mistake; each finder replaces its own list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +16,8 @@ pub enum ReportSource {
     Object(ObjectRef),
     /// Translating a host.
     Host(Arc<str>),
+    /// Translating the policy of an upstream.
+    Upstream(Upstream),
 }
 
 /// Mistakes and the places of objects. Clones are cheap.

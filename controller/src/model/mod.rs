@@ -6,6 +6,7 @@ mod ingress;
 mod object_ref;
 mod scope;
 mod service;
+mod upstream;
 
 pub use diagnostics::{Diagnostic, Reason, Severity};
 pub use host::{CATCH_ALL, HostError, parse_host};
@@ -13,3 +14,4 @@ pub use ingress::{Backend, BackendPort, Ingress, IngressPath, IngressRule, Ingre
 pub use object_ref::{ObjectKind, ObjectRef, Place};
 pub use scope::Scope;
 pub use service::{Service, ServicePort};
+pub use upstream::Upstream;

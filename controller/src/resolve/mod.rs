@@ -1,12 +1,14 @@
 //! Who is concerned: keeps users' objects and answers which hosts a change touches, and what a host is built from.
 //!
-//! A unit of translation is a host. An object is joined to the hosts that depend on it when it arrives, so that no change
-//! looks at anything else.
+//! A unit of translation is a host, or an upstream: a service with a policy. An object is joined to the units that depend on
+//! it when it arrives, so that no change looks at anything else.
 
 mod class;
+mod needs;
 mod resolver;
 
 pub use class::is_served;
+pub use needs::{Needs, NeedsOf};
 pub use resolver::{Dirty, Resolver};
 
 use crate::model::Service;

@@ -1,14 +1,18 @@
-//! The index from objects to hosts and back.
+//! The index from objects to units and back.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
 use std::sync::Arc;
 
-use super::{Services, is_served};
+use super::{Needs, NeedsOf, Services, is_served};
 use crate::ingest::Object;
-use crate::model::{Backend, Diagnostic, Ingress, ObjectKind, ObjectRef, Reason, Scope, Service};
+use crate::model::{
+    Backend, BackendPort, Diagnostic, Ingress, ObjectKind, ObjectRef, Reason, Scope, Service,
+    Upstream,
+};
 
 type Key = (Arc<str>, Arc<str>);
-/// How many backends of a host look a Service up by port name.
+/// How many uses of a host look a Service up.
 type Users = HashMap<Arc<str>, usize>;
 
 /// What a change touches.
@@ -16,6 +20,8 @@ type Users = HashMap<Arc<str>, usize>;
 pub struct Dirty {
     /// Hosts to be translated again.
     pub hosts: BTreeSet<Arc<str>>,
+    /// Upstreams whose policy is to be translated again.
+    pub upstreams: BTreeSet<Upstream>,
     /// Ingresses that were looked at, with what is wrong with them as a whole; an empty list clears.
     pub ingresses: Vec<(ObjectRef, Vec<Diagnostic>)>,
 }
@@ -24,24 +30,29 @@ pub struct Dirty {
 #[derive(Debug)]
 pub struct Resolver {
     scope: Arc<Scope>,
+    needs_of: NeedsOf,
     /// Ingresses that are served.
     ingresses: HashMap<Key, Arc<Ingress>>,
     /// Namespace -> name -> Service.
     services: HashMap<Arc<str>, HashMap<Arc<str>, Service>>,
     /// Host -> the Ingresses that it is built from, oldest first.
     hosts: HashMap<Arc<str>, Vec<Arc<Ingress>>>,
-    /// Service -> hosts that need one of its port names.
+    /// Upstream -> the Ingresses that its policy is built from, oldest first.
+    upstreams: HashMap<Upstream, Vec<Arc<Ingress>>>,
+    /// Service -> hosts that need its ports.
     port_users: HashMap<Key, Users>,
 }
 
 impl Resolver {
-    /// An empty one.
-    pub fn new(scope: Arc<Scope>) -> Self {
+    /// An empty one. `needs_of` reads what annotations depend on.
+    pub fn new(scope: Arc<Scope>, needs_of: NeedsOf) -> Self {
         Self {
             scope,
+            needs_of,
             ingresses: HashMap::new(),
             services: HashMap::new(),
             hosts: HashMap::new(),
+            upstreams: HashMap::new(),
             port_users: HashMap::new(),
         }
     }
@@ -56,9 +67,19 @@ impl Resolver {
         self.ingresses.len()
     }
 
+    /// An Ingress, if it is served.
+    pub fn ingress(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<&Arc<Ingress>> {
+        self.ingresses.get(&(namespace.clone(), name.clone()))
+    }
+
     /// The Ingresses that a host is built from, oldest first; empty when nothing is left of it.
     pub fn ingresses_of(&self, host: &str) -> &[Arc<Ingress>] {
         self.hosts.get(host).map_or(&[], Vec::as_slice)
+    }
+
+    /// The Ingresses that an upstream's policy is built from, oldest first; empty when it has none.
+    pub fn ingresses_of_upstream(&self, upstream: &Upstream) -> &[Arc<Ingress>] {
+        self.upstreams.get(upstream).map_or(&[], Vec::as_slice)
     }
 
     /// Takes in one version of an object (`None` = gone) and adds what that touches to `dirty`.
@@ -95,12 +116,23 @@ impl Resolver {
         for version in old.iter().chain(&new) {
             touched.extend(version.units().cloned());
         }
+        let needs = |version: &Option<Arc<Ingress>>| {
+            version
+                .as_deref()
+                .map_or_else(Needs::default, self.needs_of)
+        };
+        let (old_needs, new_needs) = (needs(&old), needs(&new));
         if let Some(old) = &old {
-            self.leave(old);
+            self.leave(old, &old_needs);
         }
         if let Some(new) = &new {
-            self.join(new);
+            self.join(new, &new_needs);
         }
+        touch_upstreams(
+            (old.as_deref(), &old_needs),
+            (new.as_deref(), &new_needs),
+            dirty,
+        );
         if let (Some(old), Some(new)) = (&old, &new) {
             touched.retain(|host| {
                 !(old.has_unit(host) && new.has_unit(host)) || old.differs_at(new, host)
@@ -111,33 +143,28 @@ impl Resolver {
         dirty.ingresses.push((reference, diagnostics));
     }
 
-    fn join(&mut self, ingress: &Arc<Ingress>) {
+    fn join(&mut self, ingress: &Arc<Ingress>, needs: &Needs) {
         for host in ingress.units() {
-            let members = self.hosts.entry(host.clone()).or_default();
-            let at = members.partition_point(|member| member.age() < ingress.age());
-            members.reserve_exact(1);
-            members.insert(at, ingress.clone());
+            insert_by_age(self.hosts.entry(host.clone()).or_default(), ingress);
         }
-        for (service, host) in port_uses(ingress) {
-            let key = (ingress.namespace.clone(), service.clone());
-            let users = self.port_users.entry(key).or_default();
+        for upstream in needs.distinct_upstreams() {
+            insert_by_age(self.upstreams.entry(upstream.clone()).or_default(), ingress);
+        }
+        for (service, host) in service_uses(ingress, needs) {
+            let users = self.port_users.entry(service).or_default();
             *users.entry(host.clone()).or_default() += 1;
         }
     }
 
-    fn leave(&mut self, ingress: &Arc<Ingress>) {
+    fn leave(&mut self, ingress: &Arc<Ingress>, needs: &Needs) {
         for host in ingress.units() {
-            let Some(members) = self.hosts.get_mut(host) else {
-                continue;
-            };
-            members.retain(|member| member.age() != ingress.age());
-            if members.is_empty() {
-                self.hosts.remove(host);
-            }
+            remove_member(&mut self.hosts, host, ingress);
         }
-        for (service, host) in port_uses(ingress) {
-            let key = (ingress.namespace.clone(), service.clone());
-            let Some(users) = self.port_users.get_mut(&key) else {
+        for upstream in needs.distinct_upstreams() {
+            remove_member(&mut self.upstreams, upstream, ingress);
+        }
+        for (service, host) in service_uses(ingress, needs) {
+            let Some(users) = self.port_users.get_mut(&service) else {
                 continue;
             };
             if let Some(count) = users.get_mut(host) {
@@ -147,7 +174,7 @@ impl Resolver {
                 }
             }
             if users.is_empty() {
-                self.port_users.remove(&key);
+                self.port_users.remove(&service);
             }
         }
     }
@@ -160,10 +187,65 @@ impl Resolver {
         if let Some(users) = self.port_users.get(&(namespace.clone(), name.clone())) {
             dirty.hosts.extend(users.keys().cloned());
         }
+        let upstream = Upstream::service(namespace.clone(), name.clone());
+        if self.looks_ports_up(&upstream) {
+            dirty.upstreams.insert(upstream);
+        }
         let services = self.services.entry(namespace).or_default();
         match new {
             Some(service) => _ = services.insert(name, service),
             None => _ = services.remove(&name),
+        }
+    }
+
+    /// True when the policy of an upstream depends on the ports of its Service.
+    fn looks_ports_up(&self, upstream: &Upstream) -> bool {
+        let named = |port: &BackendPort| matches!(port, BackendPort::Name(_));
+        self.ingresses_of_upstream(upstream)
+            .iter()
+            .any(|ingress| (self.needs_of)(ingress).ports_of(upstream).any(named))
+    }
+}
+
+fn insert_by_age(members: &mut Vec<Arc<Ingress>>, ingress: &Arc<Ingress>) {
+    let at = members.partition_point(|member| member.age() < ingress.age());
+    members.reserve_exact(1);
+    members.insert(at, ingress.clone());
+}
+
+fn remove_member<K: Eq + Hash>(
+    units: &mut HashMap<K, Vec<Arc<Ingress>>>,
+    unit: &K,
+    ingress: &Ingress,
+) {
+    let Some(members) = units.get_mut(unit) else {
+        return;
+    };
+    members.retain(|member| member.age() != ingress.age());
+    if members.is_empty() {
+        units.remove(unit);
+    }
+}
+
+/// Adds the upstreams whose policy may differ between two versions of an Ingress.
+fn touch_upstreams(
+    (old, old_needs): (Option<&Ingress>, &Needs),
+    (new, new_needs): (Option<&Ingress>, &Needs),
+    dirty: &mut Dirty,
+) {
+    let same = match (old, new) {
+        (Some(old), Some(new)) => old.created == new.created && old.annotations == new.annotations,
+        _ => false,
+    };
+    if same && old_needs == new_needs {
+        return;
+    }
+    let before = old_needs.by_upstream();
+    let after = new_needs.by_upstream();
+    for (upstream, ports) in before.iter().chain(&after) {
+        let equal = before.get(upstream) == after.get(upstream);
+        if !(same && equal) && !ports.is_empty() {
+            dirty.upstreams.insert((*upstream).clone());
         }
     }
 }
@@ -174,15 +256,19 @@ impl Services for Resolver {
     }
 }
 
-/// (Service, host) for every backend whose port has to be looked up.
-fn port_uses(ingress: &Ingress) -> Vec<(&Arc<str>, &Arc<str>)> {
+/// (Service, host) for every backend whose port has to be looked up, and for every Service that annotations look up.
+fn service_uses<'a>(ingress: &'a Ingress, needs: &Needs) -> Vec<(Key, &'a Arc<str>)> {
+    let key = |service: &Arc<str>| (ingress.namespace.clone(), service.clone());
     let mut uses = Vec::new();
+    for service in &needs.services {
+        uses.extend(ingress.units().map(|host| (service.clone(), host)));
+    }
     if let Some((service, _)) = ingress
         .default_backend
         .as_ref()
         .and_then(Backend::named_port)
     {
-        uses.extend(ingress.units().map(|host| (service, host)));
+        uses.extend(ingress.units().map(|host| (key(service), host)));
     }
     for rule in &ingress.rules {
         let Ok(host) = &rule.host else { continue };
@@ -190,7 +276,7 @@ fn port_uses(ingress: &Ingress) -> Vec<(&Arc<str>, &Arc<str>)> {
             .paths
             .iter()
             .filter_map(|path| path.backend.named_port());
-        uses.extend(services.map(|(service, _)| (service, host)));
+        uses.extend(services.map(|(service, _)| (key(service), host)));
     }
     uses
 }
