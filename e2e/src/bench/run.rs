@@ -77,7 +77,10 @@ pub async fn run(settings: &Settings) -> Result<Report> {
 
 impl Bench {
     async fn new(settings: &Settings) -> Result<Self> {
-        let stack = Stack::new(Options::default())?;
+        let mut stack = Stack::new(Options::default())?;
+        if std::env::var_os("ISTHMUS_KEEP").is_some() {
+            eprintln!("bench: input and logs stay in {}", stack.keep().display());
+        }
         let generated = settings.plan.write(&stack.config_dir())?;
         let args = [
             "bootstrap",
