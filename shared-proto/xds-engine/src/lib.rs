@@ -7,6 +7,7 @@
 
 pub mod client;
 mod codec;
+mod names;
 pub mod resource;
 pub mod server;
 pub mod session;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use imbl::ordmap::DiffItem;
 
+use crate::names::Names;
 use crate::resource::{Name, Resource, ResourceMap, Version};
 use crate::session::{Protocol, Response};
 
@@ -39,7 +40,7 @@ pub(crate) struct Watch {
     pub(crate) served: bool,
     /// In state of the world, responses of this type hold all that is subscribed to, not what changed.
     whole: bool,
-    names: BTreeSet<Name>,
+    names: Names,
     held: ResourceMap,
     owed: BTreeMap<Name, Has>,
     /// A response is due even when it has nothing in it.
@@ -56,7 +57,7 @@ impl Watch {
             wildcard: false,
             served: false,
             whole,
-            names: BTreeSet::new(),
+            names: Names::default(),
             held: ResourceMap::new(),
             owed: BTreeMap::new(),
             due: false,
@@ -66,17 +67,23 @@ impl Watch {
     }
 
     fn subscribed(&self, name: &Name) -> bool {
-        self.wildcard || self.names.contains(name)
+        self.wildcard || self.names.contains(name, &self.held)
+    }
+
+    /// A name as the map has it, so that it is shared.
+    fn key(&self, name: &str) -> Name {
+        let known = self.held.get_key_value(name);
+        known.map_or_else(|| name.into(), |(key, _)| key.clone())
     }
 
     /// Number of names asked for one by one.
     pub(crate) fn named(&self) -> usize {
-        self.names.len()
+        self.names.len(&self.held)
     }
 
-    /// The names asked for one by one.
-    pub(crate) fn names(&self) -> &BTreeSet<Name> {
-        &self.names
+    /// The names asked for one by one. Cost: all that exist.
+    pub(crate) fn names(&self) -> BTreeSet<Name> {
+        self.names.all(&self.held)
     }
 
     /// A response has to come, even an empty one.
@@ -91,7 +98,7 @@ impl Watch {
         }
         self.wildcard = true;
         for name in self.held.keys() {
-            if !self.names.contains(name) {
+            if !self.names.contains(name, &self.held) {
                 self.owed.entry(name.clone()).or_insert(Has::Nothing);
             }
         }
@@ -100,26 +107,24 @@ impl Watch {
     /// Ends the subscription to everything; what was asked for by name stays.
     pub(crate) fn unsubscribe_all(&mut self) {
         self.wildcard = false;
-        let names = &self.names;
-        self.owed.retain(|name, _| names.contains(name));
+        let (names, held) = (&self.names, &self.held);
+        self.owed.retain(|name, _| names.contains(name, held));
     }
 
     /// Subscribes to one name. A client that asks again lost it, so it is sent again.
     pub(crate) fn subscribe(&mut self, name: &str) {
-        let name = self
-            .held
-            .get_key_value(name)
-            .map_or_else(|| name.into(), |(key, _)| key.clone());
+        let name = self.key(name);
         self.owed.insert(name.clone(), Has::Asked);
-        self.names.insert(name);
+        self.names.insert(name, &self.held);
     }
 
     /// Ends the subscription to one name. The client drops it by itself; under a wildcard it may still
     /// want it, so it is told again.
     pub(crate) fn unsubscribe(&mut self, name: &str) {
-        let Some(name) = self.names.take(name) else {
+        if !self.names.remove(name, &self.held) {
             return;
-        };
+        }
+        let name = self.key(name);
         if self.wildcard {
             self.owed.insert(name, Has::Asked);
         } else {
@@ -153,8 +158,7 @@ impl Watch {
         if self.held.ptr_eq(next) {
             return;
         }
-        let held = std::mem::replace(&mut self.held, next.clone());
-        for item in held.diff(next) {
+        for item in self.held.diff(next) {
             let (name, has) = match item {
                 DiffItem::Add(name, _) => (name, Has::Nothing),
                 DiffItem::Update {
@@ -164,10 +168,16 @@ impl Watch {
                     (name, Has::Version(old.version(), Some(old.clone())))
                 }
             };
-            if self.subscribed(name) {
+            if self.wildcard || self.names.contains(name, &self.held) {
                 self.owed.entry(name.clone()).or_insert(has);
             }
+            match item {
+                DiffItem::Add(name, _) => self.names.appeared(name),
+                DiffItem::Remove(name, _) => self.names.vanished(name),
+                DiffItem::Update { .. } => {}
+            }
         }
+        self.held = next.clone();
     }
 
     /// What may be sent at once: new and changed resources, and "does not exist" for what was asked by name.
