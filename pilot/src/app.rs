@@ -95,6 +95,7 @@ fn push_options(args: &ServeArgs) -> PushOptions {
         merge_subset: args.routing.host_rds_merge_subset,
         all_clusters: !args.routing.filter_gateway_clusters,
         domain: args.domain.as_str().into(),
+        root_namespace: args.namespace.as_str().into(),
         ..PushOptions::default()
     };
     options.http.websocket = args.routing.websocket;

@@ -25,6 +25,7 @@ enum Op {
         name: u8,
         host: usize,
         tls: Option<u8>,
+        mutual: bool,
         labels: bool,
         port: u8,
     },
@@ -37,10 +38,22 @@ enum Op {
         gateways: Vec<u8>,
         to: u8,
         port: Option<u8>,
+        fallback: Option<u8>,
         path: u8,
     },
     DropService {
         name: u8,
+    },
+    Rule {
+        name: u8,
+        text: usize,
+        host: usize,
+        secret: u8,
+        root: bool,
+    },
+    DropRule {
+        name: u8,
+        root: bool,
     },
     Registry {
         name: u8,
@@ -68,13 +81,14 @@ fn op() -> impl Strategy<Value = Op> {
             name(),
             0..HOSTS.len(),
             prop::option::of(name()),
-            any::<bool>(),
+            any::<(bool, bool)>(),
             0..2u8
         )
-            .prop_map(|(name, host, tls, labels, port)| Op::Gateway {
+            .prop_map(|(name, host, tls, (mutual, labels), port)| Op::Gateway {
                 name,
                 host,
                 tls,
+                mutual,
                 labels,
                 port
             }),
@@ -85,16 +99,23 @@ fn op() -> impl Strategy<Value = Op> {
             prop::collection::vec(name(), 1..3),
             name(),
             prop::option::of(0..2u8),
+            prop::option::of(name()),
             0..3u8
         )
-            .prop_map(|(name, hosts, gateways, to, port, path)| Op::Service {
-                name,
-                hosts,
-                gateways,
-                to,
-                port,
-                path
-            }),
+            .prop_map(
+                |(name, hosts, gateways, to, port, fallback, path)| Op::Service {
+                    name,
+                    hosts,
+                    gateways,
+                    to,
+                    port,
+                    fallback,
+                    path
+                }
+            ),
+        rule(),
+        rule(),
+        (name(), any::<bool>()).prop_map(|(name, root)| Op::DropRule { name, root }),
         name().prop_map(|name| Op::DropService { name }),
         (name(), 0..3u8, any::<bool>()).prop_map(|(name, ports, dns)| Op::Registry {
             name,
@@ -108,8 +129,61 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+fn rule() -> impl Strategy<Value = Op> {
+    (
+        0..4u8,
+        0..RULES.len(),
+        0..RULE_HOSTS.len(),
+        0..4u8,
+        any::<bool>(),
+    )
+        .prop_map(|(name, text, host, secret, root)| Op::Rule {
+            name,
+            text,
+            host,
+            secret,
+            root,
+        })
+}
+
+const RULE_HOSTS: [&str; 6] = [
+    "s0.app.svc.cluster.local",
+    "s1.app.svc.cluster.local",
+    "s2.app.svc.cluster.local",
+    "s3.app.svc.cluster.local",
+    "*.app.svc.cluster.local",
+    "*",
+];
+
+/// `HOST` and `SECRET` are replaced.
+const RULES: [&str; 10] = [
+    "{host: HOST, trafficPolicy: {loadBalancer: {simple: RANDOM}}}",
+    "{host: HOST, trafficPolicy: {loadBalancer: {consistentHash: {useSourceIp: true}}}}",
+    "{host: HOST, trafficPolicy: {portLevelSettings: [{port: {number: 80}, loadBalancer: {consistentHash: {httpHeaderName: x}}}]}}",
+    "{host: HOST, subsets: [{name: all}, {name: some, labels: {v: '1'}}]}",
+    "{host: HOST, subsets: [{name: all, trafficPolicy: {loadBalancer: {consistentHash: {httpHeaderName: y}}}}]}",
+    "{host: HOST, trafficPolicy: {tls: {mode: SIMPLE, credentialName: SECRET}}}",
+    "{host: HOST, trafficPolicy: {tls: {mode: MUTUAL, credentialName: SECRET, insecureSkipVerify: false}}}",
+    "{host: HOST, trafficPolicy: {tls: {mode: MUTUAL, credentialName: SECRET}}, exportTo: ['.']}",
+    "{host: HOST, workloadSelector: {matchLabels: {app: gw}}, trafficPolicy: {connectionPool: {http: {h2UpgradePolicy: UPGRADE}}}}",
+    "{host: HOST, workloadSelector: {matchLabels: {app: other}}, trafficPolicy: {loadBalancer: {simple: ROUND_ROBIN}}}",
+];
+
+fn destination_rule(text: usize, host: usize, secret: u8) -> istio::DestinationRule {
+    let secret = format!("\"kubernetes-ingress://Kubernetes/app/k{secret}\"");
+    let host = format!("\"{}\"", RULE_HOSTS[host]);
+    let text = RULES[text]
+        .replace("HOST", &host)
+        .replace("SECRET", &secret);
+    serde_yaml::from_str(&text).unwrap()
+}
+
 fn stored(name: &str, spec: impl Into<shared_proto::Spec>) -> Change {
-    let config = Config::new(Meta::new("sys", name), spec);
+    stored_in("sys", name, spec)
+}
+
+fn stored_in(namespace: &str, name: &str, spec: impl Into<shared_proto::Spec>) -> Change {
+    let config = Config::new(Meta::new(namespace, name), spec);
     let (_, bytes) = mcp::encode(&config);
     let stored = StoredConfig::from_mcp(mcp::decode(bytes).unwrap(), "cluster.local").unwrap();
     Change::Config(stored.key.clone(), Some(Arc::new(stored)))
@@ -119,7 +193,13 @@ fn hostname(name: u8) -> Arc<str> {
     format!("s{name}.app.svc.cluster.local").into()
 }
 
-fn gateway(host: usize, tls: Option<u8>, labels: bool, second_port: u8) -> istio::Gateway {
+fn gateway(
+    host: usize,
+    tls: Option<u8>,
+    mutual: bool,
+    labels: bool,
+    second_port: u8,
+) -> istio::Gateway {
     let port = |number: u32, protocol: &str| {
         Some(istio::Port {
             number,
@@ -138,7 +218,7 @@ fn gateway(host: usize, tls: Option<u8>, labels: bool, second_port: u8) -> istio
             port: port(443, "HTTPS"),
             hosts: vec![HOSTS[host].into()],
             tls: Some(istio::ServerTlsSettings {
-                mode: 1,
+                mode: if mutual { 2 } else { 1 },
                 credential_name: format!("kubernetes-ingress://Kubernetes/app/k{secret}"),
                 ..Default::default()
             }),
@@ -156,17 +236,18 @@ fn gateway(host: usize, tls: Option<u8>, labels: bool, second_port: u8) -> istio
 fn virtual_service(
     hosts: &[usize],
     gateways: &[u8],
-    to: u8,
-    port: Option<u8>,
+    (to, port): (u8, Option<u8>),
+    fallback: Option<u8>,
     path: u8,
 ) -> istio::VirtualService {
-    let destination = istio::Destination {
+    let destination = |to, port: Option<u8>| istio::Destination {
         host: hostname(to).to_string(),
         port: port.map(|port| istio::PortSelector {
             number: 80 + u32::from(port),
         }),
         ..Default::default()
     };
+    let fallbacks = fallback.map(|to| destination(to, Some(0)));
     let matching = istio::HttpMatchRequest {
         uri: Some(istio::StringMatch {
             match_type: Some(istio::string_match::MatchType::Prefix(format!("/{path}"))),
@@ -183,7 +264,8 @@ fn virtual_service(
             name: "r".into(),
             r#match: vec![matching],
             route: vec![istio::HttpRouteDestination {
-                destination: Some(destination),
+                destination: Some(destination(to, port)),
+                fallback_clusters: fallbacks.into_iter().collect(),
                 ..Default::default()
             }],
             ..Default::default()
@@ -199,9 +281,28 @@ fn change(op: &Op) -> Option<Change> {
             name,
             host,
             tls,
+            mutual,
             labels,
             port,
-        } => stored(&format!("g{name}"), gateway(*host, *tls, *labels, *port)),
+        } => stored(
+            &format!("g{name}"),
+            gateway(*host, *tls, *mutual, *labels, *port),
+        ),
+        Op::Rule {
+            name,
+            text,
+            host,
+            secret,
+            root,
+        } => stored_in(
+            namespace(*root),
+            &format!("d{name}"),
+            destination_rule(*text, *host, *secret),
+        ),
+        Op::DropRule { name, root } => Change::Config(
+            ConfigKey::new(Kind::DestinationRule, namespace(*root), format!("d{name}")),
+            None,
+        ),
         Op::DropGateway { name } => Change::Config(key(Kind::Gateway, 'g', *name), None),
         Op::Service {
             name,
@@ -209,10 +310,11 @@ fn change(op: &Op) -> Option<Change> {
             gateways,
             to,
             port,
+            fallback,
             path,
         } => stored(
             &format!("v{name}"),
-            virtual_service(hosts, gateways, *to, *port, *path),
+            virtual_service(hosts, gateways, (*to, *port), *fallback, *path),
         ),
         Op::DropService { name } => Change::Config(key(Kind::VirtualService, 'v', *name), None),
         Op::Registry { name, ports, dns } => {
@@ -247,23 +349,28 @@ fn change(op: &Op) -> Option<Change> {
             )
         }
         Op::Secret { name, state } => {
-            let secret = |text: &str| {
+            let secret = |text: &str, ca: Option<&'static str>| {
                 SecretState::Valid(Arc::new(TlsSecret {
                     cert_chain: text.to_owned().into(),
                     private_key: "k".into(),
-                    ca: None,
+                    ca: ca.map(Into::into),
                 }))
             };
             let state = match state {
                 0 => SecretState::Absent,
-                1 => secret("one"),
+                1 => secret("one", None),
+                2 => secret("one", Some("anchors")),
                 // Invalid keeps what was there, which depends on history: not part of this property.
-                _ => secret("two"),
+                _ => secret("two", None),
             };
             Change::Secret(NamespacedName::new("app", format!("k{name}")), state)
         }
         Op::Push => return None,
     })
+}
+
+fn namespace(root: bool) -> &'static str {
+    if root { "root" } else { "sys" }
 }
 
 fn class() -> ProxyClass {
@@ -300,20 +407,20 @@ proptest! {
 
     #[test]
     fn scoped(ops in prop::collection::vec(op(), 1..40)) {
-        check(&ops, &PushOptions { scoped_rds: true, domain: "cluster.local".into(), ..Default::default() });
+        check(&ops, &PushOptions { scoped_rds: true, domain: "cluster.local".into(), root_namespace: "root".into(), ..Default::default() });
     }
 
     #[test]
     fn merging_subsets(ops in prop::collection::vec(op(), 1..40)) {
         check(&ops, &PushOptions {
-            scoped_rds: true, merge_subset: true, domain: "cluster.local".into(), ..Default::default()
+            scoped_rds: true, merge_subset: true, domain: "cluster.local".into(), root_namespace: "root".into(), ..Default::default()
         });
     }
 
     #[test]
     fn plain(ops in prop::collection::vec(op(), 1..40)) {
         check(&ops, &PushOptions {
-            scoped_rds: false, all_clusters: true, domain: "cluster.local".into(), ..Default::default()
+            scoped_rds: false, all_clusters: true, domain: "cluster.local".into(), root_namespace: "root".into(), ..Default::default()
         });
     }
 }

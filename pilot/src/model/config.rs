@@ -10,6 +10,7 @@ use shared_proto::mcp::McpResource;
 use shared_proto::networking::v1alpha3 as istio;
 
 use super::change::NamespacedName;
+use super::destination_rule::DestinationRuleFacts;
 
 /// One config from the controller.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +36,8 @@ pub enum Facts {
     VirtualService(VirtualServiceFacts),
     /// A Gateway.
     Gateway(Arc<GatewayFacts>),
+    /// A DestinationRule.
+    DestinationRule(DestinationRuleFacts),
     /// A kind that is stored and shown, and has no index yet.
     Other,
 }
@@ -46,11 +49,12 @@ pub struct VirtualServiceFacts {
     pub hosts: Vec<Arc<str>>,
     /// Gateways that it is bound to; `mesh` is left out.
     pub gateways: Vec<NamespacedName>,
-    /// Host names of all destinations, without duplicates.
-    pub destinations: Vec<Arc<str>>,
-    /// Those of them that are named without a port: their routes depend on the ports of the service.
-    pub portless: Vec<Arc<str>>,
+    /// Host names of all destinations and fallbacks with the port given, without duplicates.
+    pub destinations: Vec<(Arc<str>, PortGiven)>,
 }
+
+/// Port number of a destination; 0 when none is given, so that its routes depend on the ports of the service.
+pub type PortGiven = u16;
 
 /// What listeners and routes need of a Gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -208,6 +212,8 @@ impl Facts {
                 selector: gateway.selector.clone().into_iter().collect(),
                 servers: gateway.servers.iter().filter_map(server).collect(),
             }))
+        } else if let Some(rule) = spec.get::<istio::DestinationRule>() {
+            Self::DestinationRule(DestinationRuleFacts::of(rule, &key.namespace, domain))
         } else {
             Self::Other
         }
@@ -242,20 +248,25 @@ fn virtual_service(
         push_new(&mut facts.gateways, name);
     }
     for route in &service.http {
-        let routes = route.route.iter().filter_map(|to| to.destination.as_ref());
-        let mirrors = route
-            .mirrors
-            .iter()
-            .filter_map(|to| to.destination.as_ref());
-        for destination in routes.chain(mirrors).chain(route.mirror.as_ref()) {
+        for destination in destinations(route) {
             let host = full_host(&destination.host, namespace, domain);
-            if destination.port.is_none() {
-                push_new(&mut facts.portless, host.clone());
-            }
-            push_new(&mut facts.destinations, host);
+            let port = destination.port.as_ref();
+            let port = port.and_then(|port| u16::try_from(port.number).ok());
+            push_new(&mut facts.destinations, (host, port.unwrap_or(0)));
         }
     }
     facts
+}
+
+/// Everything that the route may send requests to.
+fn destinations(route: &istio::HttpRoute) -> impl Iterator<Item = &istio::Destination> {
+    let own = route.route.iter().filter_map(|to| to.destination.as_ref());
+    let fallbacks = route.route.iter().flat_map(|to| &to.fallback_clusters);
+    let mirrors = route
+        .mirrors
+        .iter()
+        .filter_map(|to| to.destination.as_ref());
+    own.chain(fallbacks).chain(mirrors).chain(&route.mirror)
 }
 
 fn name_of(gateway: &str) -> &str {

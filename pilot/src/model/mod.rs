@@ -2,6 +2,7 @@
 
 pub mod change;
 pub mod config;
+pub mod destination_rule;
 pub mod endpoint;
 pub mod host;
 pub mod proxy;

@@ -4,12 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
-use shared_proto::Kind;
 use shared_proto::config::ConfigKey;
+
+use super::destination_rules::{DestinationRules, RuleQuery, same_for_routes};
+use super::destinations::{Destinations, first_key};
 
 use crate::model::change::NamespacedName;
 use crate::model::config::{Facts, GatewayFacts, Precedence, StoredConfig, VirtualServiceFacts};
-use crate::model::service::Service;
+use crate::model::destination_rule::DestinationRuleFacts;
+use crate::model::host;
+use crate::model::service::{Resolution, Service};
 
 /// What a push reads. Cloning shares everything.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,10 +28,10 @@ pub struct PushContext {
     virtual_services: OrdMap<(Arc<str>, Precedence), Arc<StoredConfig>>,
     /// VirtualServices by a gateway that they name.
     by_gateway: OrdSet<(NamespacedName, ConfigKey)>,
-    /// VirtualServices by a destination that they name without a port.
-    portless: OrdSet<(Arc<str>, ConfigKey)>,
-    /// How many VirtualServices refer to a host name as destination.
-    references: OrdMap<Arc<str>, usize>,
+    /// VirtualServices by their destinations.
+    destinations: Destinations,
+    /// DestinationRules by host.
+    rules: DestinationRules,
 }
 
 /// What a change of the context may have changed in what proxies are sent.
@@ -53,7 +57,17 @@ impl PushContext {
 
     /// Whether some route leads to this host name.
     pub fn referenced(&self, hostname: &str) -> bool {
-        self.references.contains_key(hostname)
+        self.destinations.contains(hostname)
+    }
+
+    /// The ports that routes to this host name give.
+    pub fn referenced_ports(&self, hostname: &str) -> Vec<u16> {
+        self.destinations.ports(hostname)
+    }
+
+    /// The DestinationRules that proxies use for a service; to be merged in this order.
+    pub fn destination_rules(&self, query: RuleQuery<'_>) -> Vec<&Arc<StoredConfig>> {
+        self.rules.lookup(query)
     }
 
     /// All hosts of VirtualServices. Cost: all of them.
@@ -89,6 +103,13 @@ impl PushContext {
         if let Some(new) = &config {
             self.index(new, impact);
         }
+        if let (Some(facts), _) | (None, Some(facts)) = (rule(&old), rule(&config)) {
+            let balancing = same_for_routes(old.as_deref(), config.as_deref());
+            self.add_ruled_services(facts, balancing, impact);
+            if let Some(other) = rule(&config).filter(|other| other.host != facts.host) {
+                self.add_ruled_services(other, balancing, impact);
+            }
+        }
         if let (Some(gateway), _) | (None, Some(gateway)) = (gateway(&old), gateway(&config)) {
             impact
                 .gateways
@@ -113,13 +134,55 @@ impl PushContext {
         if old == service {
             return;
         }
-        let portless = self.portless.range((hostname.clone(), first_key())..);
-        for (_, key) in portless.take_while(|(other, _)| *other == hostname) {
-            if let Some(Facts::VirtualService(facts)) = self.configs.get(key).map(|c| &c.facts) {
+        let namespace = |service: &Option<Arc<Service>>| {
+            let service = service.as_ref()?;
+            Some(service.namespace.clone())
+        };
+        // Which rule counts depends on the namespace of the service.
+        let hashes = |hostname| {
+            let mut rules = self.rules.matching(hostname);
+            rules.any(|rule| rule.facts.hashes)
+        };
+        if namespace(&old) != namespace(&service) && hashes(&hostname) {
+            self.add_users(&hostname, impact);
+        }
+        let without_port = (hostname.clone(), 0);
+        self.add_hosts(self.destinations.users_of(&without_port), impact);
+        impact.services.insert(hostname);
+    }
+
+    /// Services whose clusters follow a rule, and where requests may be hashed in another way, the routes to them.
+    /// Cost: that of the service, for a wildcard host that of all services.
+    fn add_ruled_services(
+        &self,
+        rule: &DestinationRuleFacts,
+        same_balancing: bool,
+        impact: &mut Impact,
+    ) {
+        let exact = self.services.get_key_value(&rule.host);
+        let wildcard = rule.host.starts_with('*').then_some(&self.services);
+        let below = wildcard.into_iter().flat_map(OrdMap::keys);
+        let below = below.filter(|name| host::subset_of(name, &rule.host));
+        for hostname in exact.map(|(hostname, _)| hostname).into_iter().chain(below) {
+            impact.services.insert(hostname.clone());
+            let mut rules = self.rules.matching(hostname);
+            if !same_balancing && (rule.hashes || rules.any(|rule| rule.facts.hashes)) {
+                self.add_users(hostname, impact);
+            }
+        }
+    }
+
+    /// The hosts of all routes that lead to a host name.
+    fn add_users(&self, hostname: &str, impact: &mut Impact) {
+        self.add_hosts(self.destinations.users(hostname), impact);
+    }
+
+    fn add_hosts<'a>(&self, users: impl Iterator<Item = &'a ConfigKey>, impact: &mut Impact) {
+        for user in users {
+            if let Some(Facts::VirtualService(facts)) = self.configs.get(user).map(|c| &c.facts) {
                 add_hosts(facts, impact);
             }
         }
-        impact.services.insert(hostname);
     }
 
     fn add_bound_hosts(&self, gateway: &NamespacedName, impact: &mut Impact) {
@@ -139,14 +202,37 @@ impl PushContext {
     }
 
     fn index(&mut self, config: &Arc<StoredConfig>, impact: &mut Impact) {
-        let Facts::VirtualService(facts) = &config.facts else {
-            if let Facts::Gateway(facts) = &config.facts
-                && let Some(name) = &facts.name
-            {
-                self.gateways.insert(name.clone(), facts.clone());
+        match &config.facts {
+            Facts::VirtualService(facts) => self.index_virtual_service(config, facts, impact),
+            Facts::Gateway(facts) => {
+                if let Some(name) = &facts.name {
+                    self.gateways.insert(name.clone(), facts.clone());
+                }
             }
-            return;
-        };
+            Facts::DestinationRule(facts) => self.rules.insert(facts, config),
+            Facts::Other => {}
+        }
+    }
+
+    fn unindex(&mut self, config: &Arc<StoredConfig>, impact: &mut Impact) {
+        match &config.facts {
+            Facts::VirtualService(facts) => self.unindex_virtual_service(config, facts, impact),
+            Facts::Gateway(facts) => {
+                if let Some(name) = &facts.name {
+                    self.gateways.remove(name);
+                }
+            }
+            Facts::DestinationRule(facts) => self.rules.remove(facts, config),
+            Facts::Other => {}
+        }
+    }
+
+    fn index_virtual_service(
+        &mut self,
+        config: &Arc<StoredConfig>,
+        facts: &VirtualServiceFacts,
+        impact: &mut Impact,
+    ) {
         for host in &facts.hosts {
             self.virtual_services
                 .insert((host.clone(), config.precedence()), config.clone());
@@ -155,28 +241,20 @@ impl PushContext {
             self.by_gateway
                 .insert((gateway.clone(), config.key.clone()));
         }
-        for hostname in &facts.portless {
-            self.portless.insert((hostname.clone(), config.key.clone()));
-        }
-        for hostname in &facts.destinations {
-            let count = self.references.get(hostname).copied().unwrap_or(0);
-            self.references.insert(hostname.clone(), count + 1);
-            if count == 0 {
-                impact.services.insert(hostname.clone());
-            }
+        for to in &facts.destinations {
+            let known = self.destinations.contains(&to.0);
+            let first = self.destinations.insert(to, &config.key);
+            self.reference_changed(&to.0, !known, first, impact);
         }
         add_hosts(facts, impact);
     }
 
-    fn unindex(&mut self, config: &Arc<StoredConfig>, impact: &mut Impact) {
-        let Facts::VirtualService(facts) = &config.facts else {
-            if let Facts::Gateway(facts) = &config.facts
-                && let Some(name) = &facts.name
-            {
-                self.gateways.remove(name);
-            }
-            return;
-        };
+    fn unindex_virtual_service(
+        &mut self,
+        config: &Arc<StoredConfig>,
+        facts: &VirtualServiceFacts,
+        impact: &mut Impact,
+    ) {
         for host in &facts.hosts {
             self.virtual_services
                 .remove(&(host.clone(), config.precedence()));
@@ -185,33 +263,29 @@ impl PushContext {
             self.by_gateway
                 .remove(&(gateway.clone(), config.key.clone()));
         }
-        for hostname in &facts.portless {
-            self.portless
-                .remove(&(hostname.clone(), config.key.clone()));
-        }
-        for hostname in &facts.destinations {
-            match self.references.get(hostname).copied() {
-                Some(count) if count > 1 => {
-                    self.references.insert(hostname.clone(), count - 1);
-                }
-                _ => {
-                    self.references.remove(hostname);
-                    impact.services.insert(hostname.clone());
-                }
-            }
+        for to in &facts.destinations {
+            let last = self.destinations.remove(to, &config.key);
+            let gone = !self.destinations.contains(&to.0);
+            self.reference_changed(&to.0, gone, last, impact);
         }
         add_hosts(facts, impact);
     }
+
+    /// Clusters follow references: of a service as a whole, of one without ports of its own for each port.
+    fn reference_changed(&self, hostname: &Arc<str>, any: bool, port: bool, impact: &mut Impact) {
+        let by_port = || {
+            let service = self.services.get(hostname);
+            service.is_some_and(|service| has_any_port(service))
+        };
+        if any || (port && by_port()) {
+            impact.services.insert(hostname.clone());
+        }
+    }
 }
 
-/// The lowest key there is, to start a range from.
-fn first_key() -> ConfigKey {
-    let kind = Kind::ALL
-        .iter()
-        .min()
-        .copied()
-        .unwrap_or(Kind::VirtualService);
-    ConfigKey::new(kind, "", "")
+/// Whether a service can be reached at any port: it is only a name, and says no ports.
+pub fn has_any_port(service: &Service) -> bool {
+    service.ports.is_empty() && matches!(service.resolution, Resolution::Dns { .. })
 }
 
 fn add_hosts(facts: &VirtualServiceFacts, impact: &mut Impact) {
@@ -221,6 +295,13 @@ fn add_hosts(facts: &VirtualServiceFacts, impact: &mut Impact) {
 fn gateway(config: &Option<Arc<StoredConfig>>) -> Option<&Arc<GatewayFacts>> {
     match &config.as_ref()?.facts {
         Facts::Gateway(gateway) => Some(gateway),
+        _ => None,
+    }
+}
+
+fn rule(config: &Option<Arc<StoredConfig>>) -> Option<&DestinationRuleFacts> {
+    match &config.as_ref()?.facts {
+        Facts::DestinationRule(facts) => Some(facts),
         _ => None,
     }
 }

@@ -6,4 +6,6 @@
 
 pub mod context;
 pub mod debounce;
+pub mod destination_rules;
+mod destinations;
 pub mod world;

@@ -64,6 +64,8 @@ pub enum Reason {
     NoAction,
     /// Something that was defined before by another object or server.
     Duplicate,
+    /// A Secret that is not there, or may not be used.
+    MissingSecret,
     /// A valid setting that this version does not serve.
     Unsupported,
 }
@@ -81,6 +83,7 @@ impl Reason {
             Self::InvalidAddress => "invalid_address",
             Self::NoAction => "no_action",
             Self::Duplicate => "duplicate",
+            Self::MissingSecret => "missing_secret",
             Self::Unsupported => "unsupported",
         }
     }

@@ -11,6 +11,7 @@ pub mod names;
 pub(crate) mod host;
 pub(crate) mod pattern;
 pub(crate) mod proto;
+mod report;
 
 pub mod cds;
 pub mod ecds;
@@ -19,5 +20,6 @@ pub mod lds;
 pub mod rds;
 pub mod sds;
 pub mod srds;
+pub mod traffic_policy;
 
 pub use issue::{Generated, Issue, Origin, Reason};

@@ -39,6 +39,30 @@ pub fn parse_cluster_name(name: &str) -> Option<(u16, &str, &str)> {
     Some((port, subset, hostname))
 }
 
+/// `fallback|<cluster>|<cluster>...`: a cluster that falls back from each of its members to the next.
+#[must_use]
+pub fn fallback_cluster_name<S: AsRef<str>>(members: &[S]) -> String {
+    let mut name = "fallback".to_owned();
+    for member in members {
+        name.push('|');
+        name.push_str(member.as_ref());
+    }
+    name
+}
+
+/// Takes the name of a fallback cluster apart into the names of its members.
+#[must_use]
+pub fn parse_fallback_cluster_name(name: &str) -> Option<Vec<String>> {
+    let rest = name.strip_prefix("fallback|")?;
+    let parts: Vec<&str> = rest.split('|').collect();
+    let members = parts.chunks(4).map(|part| part.join("|"));
+    let members: Vec<String> = members.collect();
+    let valid = members
+        .iter()
+        .all(|name| parse_cluster_name(name).is_some());
+    (valid && !members.is_empty()).then_some(members)
+}
+
 /// `<bind>_<port>`, for example `0.0.0.0_80`.
 #[must_use]
 pub fn listener_name(bind: &str, port: u16) -> String {
@@ -154,6 +178,12 @@ pub fn origin_path(kind: &str, namespace: &str, name: &str) -> String {
 #[must_use]
 pub fn ca_secret_name(credential: &str) -> String {
     format!("{credential}{CA_SUFFIX}")
+}
+
+/// SDS resource name of the credential that trust anchors belong to.
+#[must_use]
+pub fn without_ca_suffix(name: &str) -> &str {
+    name.strip_suffix(CA_SUFFIX).unwrap_or(name)
 }
 
 const CA_SUFFIX: &str = "-cacert";

@@ -40,6 +40,11 @@ pub(crate) fn uint(value: u32) -> protobuf::UInt32Value {
     protobuf::UInt32Value { value }
 }
 
+/// Wrapped large unsigned number.
+pub(crate) fn uint64(value: u64) -> protobuf::UInt64Value {
+    protobuf::UInt64Value { value }
+}
+
 /// "Ask the stream this came over", without giving up after a time.
 pub(crate) fn ads() -> core::ConfigSource {
     core::ConfigSource {

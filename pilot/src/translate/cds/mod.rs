@@ -1,18 +1,28 @@
-//! CDS: one cluster per service port.
+//! CDS: one cluster per service port, and one for each subset of its endpoints; clusters that fall back to others.
+
+mod aggregate;
+mod connection_pool;
+mod load_balancer;
+mod outlier;
+mod tls;
 
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::cluster::v3 as cluster;
-use envoy_types::pb::envoy::config::core::v3 as core;
 use envoy_types::pb::envoy::config::endpoint::v3 as endpoint;
 use envoy_types::pb::envoy::extensions::clusters::common::dns::v3 as common_dns;
 use envoy_types::pb::envoy::extensions::clusters::dns::v3 as dns_cluster;
-use envoy_types::pb::envoy::extensions::upstreams::http::v3 as upstream_http;
 
+use connection_pool::Upstream;
+
+use super::issue::{Generated, Reason};
+use super::report::{Problem, Report};
+use super::traffic_policy::{Policy, Rule};
 use super::{names, proto};
 use crate::model::service::{Resolution, Service, ServicePort};
 
-const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+pub use aggregate::fallback_cluster;
+pub use tls::{Credentials, SecretLookup, credentials};
 
 /// What the mesh says about all clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +45,34 @@ impl Default for ClusterOptions {
     }
 }
 
-/// The cluster of a service port.
+/// What a cluster is made from.
+#[derive(Clone, Copy)]
+pub struct ClusterInput<'a> {
+    /// The service.
+    pub service: &'a Service,
+    /// One of its ports.
+    pub port: &'a ServicePort,
+    /// One of the rule's subsets; empty for all endpoints.
+    pub subset: &'a str,
+    /// The DestinationRules of the service.
+    pub rule: &'a Rule,
+    /// Options of all clusters.
+    pub options: &'a ClusterOptions,
+    /// What Secrets there are.
+    pub secrets: &'a dyn SecretLookup,
+}
+
+impl std::fmt::Debug for ClusterInput<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClusterInput")
+            .field("hostname", &self.service.hostname)
+            .field("port", &self.port.number)
+            .field("subset", &self.subset)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The cluster of a service port without any rule.
 #[must_use]
 pub fn cluster(
     service: &Service,
@@ -43,15 +80,126 @@ pub fn cluster(
     options: &ClusterOptions,
 ) -> cluster::Cluster {
     let name = names::cluster_name(port.number, "", &service.hostname);
-    let base = base(name, port, options);
+    let upstream = Upstream::new(port.protocol.is_http2());
+    let mut result = discovered(base(name, options), service, port, options);
+    upstream.finish(&mut result);
+    result
+}
+
+/// The cluster of a service port, or of a subset of its endpoints, as the rules want it.
+#[must_use]
+pub fn cluster_with_rule(input: ClusterInput<'_>) -> Generated<cluster::Cluster> {
+    let ClusterInput {
+        service,
+        port,
+        subset,
+        rule,
+        options,
+        secrets,
+    } = input;
+    let Some(origin) = &rule.origin else {
+        return Generated {
+            resource: cluster(service, port, options),
+            issues: Vec::new(),
+        };
+    };
+    let name = names::cluster_name(port.number, subset, &service.hostname);
+    let mut issues = Vec::new();
+    let mut report = Report {
+        issues: &mut issues,
+        origin,
+        at: &name,
+    };
+    let mut upstream = Upstream::new(port.protocol.is_http2());
+    let mut base = base(name.clone(), options);
+    let path = names::origin_path("destination-rule", &origin.namespace, &origin.name);
+    base.metadata = Some(proto::origin_metadata(path));
+    let policy = rule.policy(port.number, subset);
+    let open = apply(policy, secrets, &mut base, (&mut upstream, &mut report));
+    unsupported(rule, &mut report);
+    let open = open.and_then(|()| labels(rule, subset));
+    let mut resource = match open {
+        Ok(()) => discovered(base, service, port, options),
+        Err(problem) => {
+            report.add(problem.and("requests are answered with 503"));
+            closed(base)
+        }
+    };
+    upstream.finish(&mut resource);
+    Generated { resource, issues }
+}
+
+fn apply(
+    policy: Policy<'_>,
+    secrets: &dyn SecretLookup,
+    base: &mut cluster::Cluster,
+    (upstream, report): (&mut Upstream, &mut Report<'_>),
+) -> Result<(), Problem> {
+    if let Some(settings) = policy.load_balancer {
+        load_balancer::apply(settings, base, report);
+    }
+    if let Some(settings) = policy.connection_pool {
+        connection_pool::apply(settings, base, upstream, report);
+    }
+    if let Some(settings) = policy.outlier_detection {
+        outlier::apply(settings, base, report);
+    }
+    match policy.tls {
+        Some(settings) => tls::apply(settings, secrets, base, upstream),
+        None => Ok(()),
+    }
+}
+
+fn unsupported(rule: &Rule, report: &mut Report<'_>) {
+    let Some(policy) = rule.top() else { return };
+    for (set, what) in [
+        (policy.tunnel.is_some(), "tunnel"),
+        (policy.proxy_protocol.is_some(), "proxyProtocol"),
+        (policy.retry_budget.is_some(), "retryBudget"),
+    ] {
+        if set {
+            report.add(Problem::new(
+                Reason::Unsupported,
+                format!("{what} is not served; it is left out"),
+            ));
+        }
+    }
+}
+
+/// Endpoints come without the labels of their Pods, so that none of them is in a subset that asks for some.
+fn labels(rule: &Rule, subset: &str) -> Result<(), Problem> {
+    match rule.subset(subset) {
+        Some(subset) if !subset.labels.is_empty() => Err(Problem::new(
+            Reason::Unsupported,
+            format!(
+                "subset {:?}: the labels of endpoints are not known",
+                subset.name
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Answers 503 to everything: without endpoints nothing leaves the gateway.
+fn closed(base: cluster::Cluster) -> cluster::Cluster {
+    cluster::Cluster {
+        cluster_discovery_type: discovery(cluster::cluster::DiscoveryType::Static),
+        transport_socket: None,
+        ..base
+    }
+}
+
+fn discovered(
+    base: cluster::Cluster,
+    service: &Service,
+    port: &ServicePort,
+    options: &ClusterOptions,
+) -> cluster::Cluster {
     match &service.resolution {
         Resolution::Dns { address } if !address.is_empty() => {
             dns(base, address, port.number, options)
         }
-        Resolution::Dns { .. } => cluster::Cluster {
-            cluster_discovery_type: discovery(cluster::cluster::DiscoveryType::Static),
-            ..base
-        },
+        Resolution::Dns { .. } => closed(base),
         Resolution::Eds => eds(base),
     }
 }
@@ -67,21 +215,15 @@ pub fn black_hole_cluster(options: &ClusterOptions) -> cluster::Cluster {
     }
 }
 
-fn base(name: String, port: &ServicePort, options: &ClusterOptions) -> cluster::Cluster {
-    let mut result = cluster::Cluster {
+fn base(name: String, options: &ClusterOptions) -> cluster::Cluster {
+    cluster::Cluster {
         name,
         connect_timeout: Some(proto::duration(options.connect_timeout)),
         lb_policy: cluster::cluster::LbPolicy::LeastRequest.into(),
         circuit_breakers: Some(circuit_breakers(options.concurrency_threshold)),
         common_lb_config: Some(cluster::cluster::CommonLbConfig::default()),
         ..Default::default()
-    };
-    if port.protocol.is_http2() {
-        result
-            .typed_extension_protocol_options
-            .insert(HTTP_OPTIONS.to_owned(), proto::any(&explicit_http2()));
     }
-    result
 }
 
 fn circuit_breakers(threshold: u32) -> cluster::CircuitBreakers {
@@ -95,20 +237,6 @@ fn circuit_breakers(threshold: u32) -> cluster::CircuitBreakers {
     };
     cluster::CircuitBreakers {
         thresholds: vec![bounds],
-        ..Default::default()
-    }
-}
-
-fn explicit_http2() -> upstream_http::HttpProtocolOptions {
-    use upstream_http::http_protocol_options::{
-        ExplicitHttpConfig, UpstreamProtocolOptions, explicit_http_config::ProtocolConfig,
-    };
-    let http2 = ProtocolConfig::Http2ProtocolOptions(core::Http2ProtocolOptions::default());
-    let explicit = ExplicitHttpConfig {
-        protocol_config: Some(http2),
-    };
-    upstream_http::HttpProtocolOptions {
-        upstream_protocol_options: Some(UpstreamProtocolOptions::ExplicitHttpConfig(explicit)),
         ..Default::default()
     }
 }
@@ -173,70 +301,4 @@ fn discovery(
 }
 
 #[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-    use crate::model::service::Protocol;
-
-    fn service(resolution: Resolution, protocol: Protocol) -> Service {
-        Service {
-            hostname: "web.shop.svc.cluster.local".into(),
-            namespace: "shop".into(),
-            name: "web".into(),
-            ports: vec![ServicePort {
-                name: "p".into(),
-                number: 80,
-                protocol,
-            }],
-            resolution,
-            created: 0,
-        }
-    }
-
-    fn built(service: &Service) -> cluster::Cluster {
-        cluster(service, &service.ports[0], &ClusterOptions::default())
-    }
-
-    #[rstest]
-    #[case(Protocol::Http, false)]
-    #[case(Protocol::Https, false)]
-    #[case(Protocol::Tcp, false)]
-    #[case(Protocol::Http2, true)]
-    #[case(Protocol::Grpc, true)]
-    #[case(Protocol::GrpcWeb, true)]
-    fn http2_is_explicit(#[case] protocol: Protocol, #[case] expected: bool) {
-        let cluster = built(&service(Resolution::Eds, protocol));
-        assert_eq!(cluster.name, "outbound|80||web.shop.svc.cluster.local");
-        assert_eq!(
-            cluster
-                .typed_extension_protocol_options
-                .contains_key(HTTP_OPTIONS),
-            expected
-        );
-        assert_eq!(
-            cluster.eds_cluster_config.unwrap().service_name,
-            cluster.name
-        );
-    }
-
-    #[test]
-    fn names_are_resolved_by_envoy_and_never_waited_for() {
-        let address = "example.org".into();
-        let cluster = built(&service(Resolution::Dns { address }, Protocol::Http));
-        let Some(cluster::cluster::ClusterDiscoveryType::ClusterType(kind)) =
-            cluster.cluster_discovery_type
-        else {
-            panic!("not resolved by Envoy");
-        };
-        assert_eq!(kind.name, "envoy.clusters.dns");
-        assert_eq!(cluster.wait_for_warm_on_init, Some(proto::boolean(false)));
-    }
-
-    #[test]
-    fn an_empty_name_has_no_endpoints() {
-        let address = "".into();
-        let cluster = built(&service(Resolution::Dns { address }, Protocol::Http));
-        assert!(cluster.load_assignment.is_none());
-    }
-}
+mod tests;

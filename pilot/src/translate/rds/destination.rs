@@ -1,54 +1,54 @@
 //! The action of a route that leads to backends: clusters with weights, timeout, retries, rewrites.
 
 use envoy_types::pb::envoy::config::route::v3 as route;
-use envoy_types::pb::google::protobuf;
 use route::route_action::{ClusterSpecifier, HostRewriteSpecifier, MaxStreamDuration};
 use route::weighted_cluster::{self, ClusterWeight};
 use shared_proto::networking::v1alpha3::{Destination, HttpRouteDestination};
 
-use super::report::{Problem, Report};
+use super::report::{Problem, Report, duration};
 use super::route::Context;
-use super::{header_value, headers, mirror, retry, rewrite, wire};
+use super::{fallback, hash, header_value, headers, mirror, retry, rewrite, wire};
 use crate::translate::issue::Reason;
 use crate::translate::{names, proto};
 
-/// A duration that is not negative; longer ones than Envoy can hold are cut.
-pub(super) fn duration(
-    what: &str,
-    value: &shared_proto::well_known::Duration,
-) -> Result<protobuf::Duration, Problem> {
-    let seconds = u64::try_from(value.seconds);
-    let nanos = u32::try_from(value.nanos);
-    match (seconds, nanos) {
-        (Ok(seconds), Ok(nanos)) if nanos < 1_000_000_000 => {
-            Ok(proto::duration(std::time::Duration::new(seconds, nanos)))
+/// Where a destination leads to. Its port is the one given, else the only port of the service, else
+/// the port that the gateway listens on.
+pub(super) struct Target {
+    pub(super) hostname: String,
+    pub(super) port: u16,
+    pub(super) subset: String,
+}
+
+impl Target {
+    pub(super) fn of(context: Context<'_>, destination: &Destination) -> Self {
+        let (services, namespace) = (context.host.services, context.vs.namespace);
+        let given = destination
+            .port
+            .as_ref()
+            .and_then(|port| u16::try_from(port.number).ok())
+            .filter(|port| *port != 0);
+        let port = given.unwrap_or_else(|| {
+            let service = services.service(&destination.host, namespace);
+            match service.as_deref().map(|service| service.ports.as_slice()) {
+                Some([only]) => only.number,
+                _ => context.host.port,
+            }
+        });
+        Self {
+            hostname: services.complete(&destination.host, namespace),
+            port,
+            subset: destination.subset.clone(),
         }
-        _ => Err(Problem::new(
-            Reason::InvalidValue,
-            format!("{what} is negative"),
-        )),
+    }
+
+    pub(super) fn cluster(&self) -> String {
+        names::cluster_name(self.port, &self.subset, &self.hostname)
     }
 }
 
-/// Cluster of a destination. Its port is the one given, else the only port of the service, else
-/// the port that the gateway listens on.
+/// Cluster of a destination.
 pub(super) fn cluster_name(context: Context<'_>, destination: &Destination) -> String {
-    let given = destination
-        .port
-        .as_ref()
-        .and_then(|port| u16::try_from(port.number).ok())
-        .filter(|port| *port != 0);
-    let port = given.unwrap_or_else(|| {
-        let service = context
-            .host
-            .services
-            .service(&destination.host, context.vs.namespace);
-        match service.as_deref().map(|service| service.ports.as_slice()) {
-            Some([only]) => only.number,
-            _ => context.host.port,
-        }
-    });
-    names::cluster_name(port, &destination.subset, &destination.host)
+    Target::of(context, destination).cluster()
 }
 
 /// The action of the route; header operations of a single destination go to the route itself.
@@ -111,12 +111,12 @@ fn clusters(
             taken.push((entry, destination, weight));
         }
     }
-    if all.iter().any(|entry| !entry.fallback_clusters.is_empty()) {
-        report.add(Problem::new(
-            Reason::Unsupported,
-            "fallbackClusters are not served; they are left out",
-        ));
-    }
+    hash::apply(
+        context,
+        taken.iter().map(|(_, destination, _)| *destination),
+        action,
+        report,
+    );
     match taken.as_slice() {
         [] => Err(Problem::new(
             Reason::InvalidValue,
@@ -130,7 +130,7 @@ fn clusters(
     }
 }
 
-fn is_host(host: &str) -> bool {
+pub(super) fn is_host(host: &str) -> bool {
     !host.is_empty() && host.len() <= 253 && header_value::is_valid(host)
 }
 
@@ -148,9 +148,11 @@ fn single(
     {
         action.host_rewrite_specifier = report.optional(rewrite::authority(authority));
     }
-    action.cluster_specifier = Some(ClusterSpecifier::Cluster(cluster_name(
+    action.cluster_specifier = Some(ClusterSpecifier::Cluster(fallback::cluster_name(
         context,
         destination,
+        &entry.fallback_clusters,
+        report,
     )));
 }
 
@@ -177,7 +179,12 @@ fn weighted(
             let host = headers::authority(entry.headers.as_ref())
                 .and_then(|authority| report.optional(rewrite::authority(authority)));
             ClusterWeight {
-                name: cluster_name(context, destination),
+                name: fallback::cluster_name(
+                    context,
+                    destination,
+                    &entry.fallback_clusters,
+                    report,
+                ),
                 weight: Some(proto::uint(*weight)),
                 request_headers_to_add: operations.request_add,
                 request_headers_to_remove: operations.request_remove,

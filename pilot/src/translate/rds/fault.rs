@@ -10,8 +10,7 @@ use shared_proto::networking::v1alpha3::http_fault_injection::{
 };
 use shared_proto::networking::v1alpha3::{HttpFaultInjection, Percent};
 
-use super::destination::duration;
-use super::report::{Problem, Report};
+use super::report::{Problem, Report, duration};
 use crate::translate::issue::Reason;
 use crate::translate::lds::FAULT;
 use crate::translate::proto;

@@ -9,27 +9,31 @@ mod access;
 mod cors;
 mod destination;
 mod direct_response;
+mod fallback;
 mod fault;
+mod hash;
 mod header_value;
 mod headers;
 mod matches;
 mod mirror;
 mod rate_limit;
 mod redirect;
-mod report;
 mod retry;
 mod rewrite;
 mod route;
 mod virtual_host;
 pub mod wire;
 
+pub use fallback::fallback_clusters;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use shared_proto::networking::v1alpha3::VirtualService;
+use shared_proto::networking::v1alpha3::load_balancer_settings::ConsistentHashLb;
 
 use super::issue::{Generated, Issue, Reason};
-use super::{host, names, proto};
+use super::{host, names, proto, report};
 use crate::model::service::Service;
 
 /// Bound on direct response bodies, in bytes.
@@ -39,6 +43,16 @@ const MAX_DIRECT_RESPONSE: u32 = 1 << 20;
 pub trait ServiceLookup {
     /// The service that a VirtualService in `namespace` means by `hostname`.
     fn service(&self, hostname: &str, namespace: &str) -> Option<Arc<Service>>;
+
+    /// The complete host name that a VirtualService in `namespace` means by `hostname`.
+    fn complete(&self, hostname: &str, _namespace: &str) -> String {
+        hostname.to_owned()
+    }
+
+    /// How requests to a port of a service are hashed, when they are; `subset` may be empty.
+    fn hash(&self, _hostname: &str, _port: u16, _subset: &str) -> Option<ConsistentHashLb> {
+        None
+    }
 }
 
 /// Everything that the routes of one host are made from.

@@ -8,8 +8,7 @@ use envoy_types::pb::envoy::r#type::v3 as envoy_type;
 use envoy_types::pb::google::protobuf;
 use shared_proto::networking::v1alpha3::{HttpFilter, LocalRateLimit, http_filter::Filter};
 
-use super::destination::duration;
-use super::report::{Problem, Report};
+use super::report::{Problem, Report, duration};
 use crate::translate::issue::Reason;
 use crate::translate::lds::LOCAL_RATE_LIMIT;
 use crate::translate::proto;

@@ -9,8 +9,7 @@ use envoy_types::pb::envoy::r#type::matcher::v3 as matcher;
 use route::retry_policy::{RetryBackOff, RetryHostPredicate, RetryPriority};
 use shared_proto::networking::v1alpha3::HttpRetry;
 
-use super::destination::duration;
-use super::report::Report;
+use super::report::{Report, duration};
 use crate::translate::proto;
 
 const DEFAULT_RETRY_ON: &str =
@@ -77,6 +76,12 @@ pub(super) fn policy(retry: &HttpRetry, report: &mut Report<'_>) -> route::Retry
         policy.retry_priority = Some(other_priority());
     }
     policy
+}
+
+/// Where requests are hashed to an endpoint, a retry goes to the same one: another one would not know the client.
+pub(super) fn stay(policy: &mut route::RetryPolicy) {
+    policy.retry_host_predicate.clear();
+    policy.host_selection_retry_max_attempts = 0;
 }
 
 /// Numbers in the list are status codes, the rest are Envoy's conditions.

@@ -4,25 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use shared_proto::networking::v1alpha3::{VirtualService, server_tls_settings::TlSmode};
-use xds_engine::types::{CLUSTER, ENDPOINT, EXTENSION, LISTENER, ROUTE, SCOPED_ROUTE, SECRET};
+use xds_engine::types::{EXTENSION, LISTENER, ROUTE, SCOPED_ROUTE, SECRET};
 use xds_engine::{Resource, ResourceMap};
 
 use super::Counts;
+use super::lookup::Lookup;
 use super::servers::{self, Credential, ListenKey, Servers};
 use crate::model::change::NamespacedName;
-use crate::model::config::{
-    Facts, GatewayFacts, Server, ServerProtocol, ServerTls, StoredConfig, full_host,
-};
-use crate::model::endpoint::Endpoints;
+use crate::model::config::{Facts, GatewayFacts, Server, ServerProtocol, ServerTls, StoredConfig};
 use crate::model::host;
 use crate::model::proxy::ProxyClass;
-use crate::model::service::{Resolution, Service, ServicePort};
 use crate::push::world::World;
-use crate::translate::cds::{self, ClusterOptions};
+use crate::translate::cds::ClusterOptions;
 use crate::translate::lds::{
     self, ClientCertificate, HttpOptions, ListenerInput, Routing, TlsChain, TlsVersion,
 };
-use crate::translate::{Generated, Issue, Origin, ecds, eds, names, rds, sds, srds};
+use crate::translate::{Generated, Issue, Origin, ecds, names, rds, sds, srds};
 
 /// Annotation that marks VirtualServices made from Gateway API routes (Istio).
 const ROUTE_SEMANTICS: &str = "internal.istio.io/route-semantics";
@@ -40,20 +37,38 @@ pub struct PushOptions {
     pub all_clusters: bool,
     /// Domain that completes the short names of services.
     pub domain: Arc<str>,
+    /// Namespace whose DestinationRules are for all.
+    pub root_namespace: Arc<str>,
     /// Options of clusters.
     pub cluster: ClusterOptions,
     /// Options of HTTP connection managers.
     pub http: HttpOptions,
 }
 
+/// An encoded route configuration.
+pub(super) struct Routes {
+    pub(super) resource: Arc<Resource>,
+    /// Clusters with fallbacks that it leads to.
+    pub(super) fallbacks: BTreeSet<Arc<str>>,
+}
+
+impl Routes {
+    fn of(configuration: &rds::wire::RouteConfiguration) -> Self {
+        Self {
+            resource: Resource::encode(ROUTE, configuration),
+            fallbacks: rds::fallback_clusters(configuration),
+        }
+    }
+}
+
 /// The generators, bound to a class and a world.
 pub(super) struct Generator<'a> {
     class: &'a ProxyClass,
-    world: &'a World,
+    pub(super) world: &'a World,
     servers: &'a Servers,
-    options: &'a PushOptions,
-    lookup: Lookup<'a>,
-    counts: Counts,
+    pub(super) options: &'a PushOptions,
+    pub(super) lookup: Lookup<'a>,
+    pub(super) counts: Counts,
     issues: Vec<Issue>,
 }
 
@@ -65,8 +80,9 @@ impl<'a> Generator<'a> {
         options: &'a PushOptions,
     ) -> Self {
         let lookup = Lookup {
+            class,
             world,
-            domain: &options.domain,
+            options,
         };
         let (counts, issues) = (Counts::default(), Vec::new());
         Self {
@@ -96,57 +112,9 @@ impl<'a> Generator<'a> {
         self.servers.credentials_of(secret).cloned().collect()
     }
 
-    fn keep<T>(&mut self, generated: Generated<T>) -> T {
+    pub(super) fn keep<T>(&mut self, generated: Generated<T>) -> T {
         self.issues.extend(generated.issues);
         generated.resource
-    }
-
-    // Clusters and endpoints.
-
-    fn service(&self, hostname: &str) -> Option<&'a Arc<Service>> {
-        let context = &self.world.context;
-        let wanted = self.options.all_clusters || context.referenced(hostname);
-        context.services.get(hostname).filter(|_| wanted)
-    }
-
-    /// The ports of a service that get a cluster.
-    pub(super) fn ports(&self, hostname: &str) -> Vec<u16> {
-        let ports = self
-            .service(hostname)
-            .map(|service| service.ports.as_slice());
-        ports
-            .unwrap_or_default()
-            .iter()
-            .map(|port| port.number)
-            .collect()
-    }
-
-    pub(super) fn port(&self, hostname: &str, number: u16) -> Option<&'a ServicePort> {
-        self.service(hostname)?.port(number)
-    }
-
-    pub(super) fn cluster(&mut self, hostname: &str, port: u16) -> Option<Arc<Resource>> {
-        let service = self.service(hostname)?;
-        let cluster = cds::cluster(service, service.port(port)?, &self.options.cluster);
-        self.counts.cds += 1;
-        Some(Resource::encode(CLUSTER, &cluster))
-    }
-
-    pub(super) fn endpoints(&mut self, hostname: &str, port: u16) -> Option<Arc<Resource>> {
-        let service = self.service(hostname)?;
-        if service.resolution != Resolution::Eds {
-            return None;
-        }
-        let none = Endpoints::default();
-        let endpoints = self
-            .world
-            .endpoints
-            .get(hostname)
-            .map_or(&none, |endpoints| endpoints);
-        let name = names::cluster_name(port, "", hostname);
-        let assignment = eds::cluster_load_assignment(&name, service.port(port)?, endpoints);
-        self.counts.eds += 1;
-        Some(Resource::encode(ENDPOINT, &assignment))
     }
 
     // Routes.
@@ -250,7 +218,7 @@ impl<'a> Generator<'a> {
     }
 
     /// The route configuration of a host; `None` when no server on the port leads to it.
-    pub(super) fn host_routes(&mut self, port: u16, host: &Arc<str>) -> Option<Arc<Resource>> {
+    pub(super) fn host_routes(&mut self, port: u16, host: &Arc<str>) -> Option<Routes> {
         let mut configs = self.reachable(port, host);
         if configs.is_empty() {
             return None;
@@ -266,7 +234,7 @@ impl<'a> Generator<'a> {
             rds::host_route_configuration(&self.host_input(port, host, &virtual_services));
         let configuration = self.keep(generated);
         self.counts.rds += 1;
-        Some(Resource::encode(ROUTE, &configuration))
+        Some(Routes::of(&configuration))
     }
 
     pub(super) fn scope(&mut self, port: u16, host: &str) -> Arc<Resource> {
@@ -288,7 +256,7 @@ impl<'a> Generator<'a> {
     }
 
     /// All route configurations when scoped routes are off, by name.
-    pub(super) fn plain_routes(&mut self) -> BTreeMap<String, Arc<Resource>> {
+    pub(super) fn plain_routes(&mut self) -> BTreeMap<String, Routes> {
         let mut routes = BTreeMap::new();
         for key in self.servers.listeners().cloned().collect::<Vec<_>>() {
             for (name, port, gateways) in self.plain_servers(&key) {
@@ -313,7 +281,7 @@ impl<'a> Generator<'a> {
                 let generated = rds::plain_route_configuration(&name, port, &inputs);
                 let configuration = self.keep(generated);
                 self.counts.rds += 1;
-                routes.insert(name, Resource::encode(ROUTE, &configuration));
+                routes.insert(name, Routes::of(&configuration));
             }
         }
         routes
@@ -337,21 +305,24 @@ impl<'a> Generator<'a> {
 
     // Listeners and secrets.
 
+    /// Whether a server needs the credential.
+    pub(super) fn needs(&self, credential: &Credential) -> bool {
+        self.servers.needs(credential)
+    }
+
     /// The SDS resource of a credential; `None` while there is no usable Secret, or when the class may not have it.
     pub(super) fn secret(&mut self, credential: &Credential) -> Option<Arc<Resource>> {
-        if !self.class.secrets || !self.servers.needs(credential) {
+        if !self.class.secrets {
             return None;
         }
-        let secrets = &self.world.secrets;
         let secret = if credential.trust {
-            let parsed = names::parse_secret_name(&credential.name)?;
-            let namespace = parsed.namespace.as_deref().unwrap_or(&self.class.namespace);
-            let of = |name: &str| secrets.get(&NamespacedName::new(namespace, name));
-            let own = of(&parsed.name).filter(|secret| secret.ca.is_some());
-            let secret = own.or_else(|| of(parsed.ca_base()?))?;
+            let secret = self.lookup.anchors(&credential.name)?;
             sds::validation_context(&credential.name, secret)
         } else {
-            sds::secret(&credential.name, secrets.get(&credential.secret)?)
+            sds::secret(
+                &credential.name,
+                self.world.secrets.get(&credential.secret)?,
+            )
         };
         self.counts.sds += 1;
         Some(Resource::encode(SECRET, &secret?))
@@ -441,19 +412,6 @@ impl Decoded<'_> {
             gateways: &self.gateways,
             gateway_semantics: semantics.is_some_and(|semantics| semantics == "gateway"),
         }
-    }
-}
-
-/// Finds services as VirtualServices name them.
-struct Lookup<'a> {
-    world: &'a World,
-    domain: &'a str,
-}
-
-impl rds::ServiceLookup for Lookup<'_> {
-    fn service(&self, hostname: &str, namespace: &str) -> Option<Arc<Service>> {
-        let hostname = full_host(hostname, namespace, self.domain);
-        self.world.context.services.get(&hostname).cloned()
     }
 }
 

@@ -200,7 +200,8 @@ pub(super) fn credentials(
         return Vec::new();
     };
     let mut needed = Vec::new();
-    let Some(secret) = secret_of(class, gateway, &tls.credential) else {
+    let owner = gateway.name.as_ref().map(|gateway| &*gateway.namespace);
+    let Some(secret) = secret_of(class, owner, &tls.credential) else {
         return needed;
     };
     needed.push(Credential {
@@ -212,7 +213,7 @@ pub(super) fn credentials(
         let name: Arc<str> = names::ca_secret_name(&tls.credential).into();
         // The trust anchors are in a Secret of their own, or beside the certificate: both are watched.
         for credential in [&name, &tls.credential] {
-            if let Some(secret) = secret_of(class, gateway, credential) {
+            if let Some(secret) = secret_of(class, owner, credential) {
                 needed.push(Credential {
                     secret,
                     name: name.clone(),
@@ -224,18 +225,19 @@ pub(super) fn credentials(
     needed
 }
 
-/// The Secret that an SDS name stands for, when the Gateway may use it: `kubernetes://` names are those of the
-/// proxy's namespace, `kubernetes-gateway://` names those of the Gateway's namespace.
-fn secret_of(class: &ProxyClass, gateway: &GatewayFacts, name: &str) -> Option<NamespacedName> {
+/// The Secret that an SDS name stands for, when an object of the namespace `owner` may use it: `kubernetes://` names are
+/// those of the proxy's namespace, `kubernetes-gateway://` names those of the object's own namespace.
+pub(super) fn secret_of(
+    class: &ProxyClass,
+    owner: Option<&str>,
+    name: &str,
+) -> Option<NamespacedName> {
     let parsed = names::parse_secret_name(name)?;
     let namespace = parsed.namespace.as_deref().unwrap_or(&class.namespace);
     let allowed = if name.starts_with("kubernetes://") {
         *namespace == *class.namespace
     } else if name.starts_with("kubernetes-gateway://") {
-        gateway
-            .name
-            .as_ref()
-            .is_some_and(|gateway| *gateway.namespace == *namespace)
+        owner == Some(namespace)
     } else {
         true
     };
