@@ -10,6 +10,9 @@ use crate::object::{ObjectKey, Reason};
 use crate::split::Format;
 use crate::table::{DecodeError, Decoded, KindTable, Row, Scope, Source, from_text};
 
+/// Documents whose brackets go deeper are not parsed.
+const MAX_NESTING: usize = 256;
+
 /// One object of a document. `hash` identifies its content.
 pub(crate) struct Item<T> {
     pub(crate) key: ObjectKey,
@@ -72,6 +75,7 @@ pub(crate) fn parse<T>(table: &KindTable<T>, format: Format, bytes: &[u8], hash:
     };
     let head = match scan_head(format, text) {
         Some(head) => head,
+        None if is_too_deep(format, text) => return Parsed::fault(depth_fault(table, text)),
         None => match from_text::<Head<'_>>(format, text) {
             Ok(head) => head,
             Err(error) => return Parsed::fault(syntax_fault(table, text, error)),
@@ -94,6 +98,9 @@ fn parse_headed<T>(
         if !item_kind.is_empty() && table.of_kind(item_kind).next().is_none() {
             return Parsed::nothing();
         }
+        if is_too_deep(format, text) {
+            return Parsed::fault(depth_fault(table, text));
+        }
         return match from_text::<serde_json::Value>(format, text) {
             Ok(list) => parse_list(table, &list, item_kind, version),
             Err(error) => Parsed::fault(syntax_fault(table, text, error)),
@@ -111,6 +118,9 @@ fn parse_headed<T>(
             });
         }
     };
+    if is_too_deep(format, text) {
+        return Parsed::fault(depth_fault(table, text));
+    }
     let decoded = match (row.decode)(Source::Text(format, text)) {
         Ok(decoded) => decoded,
         Err(error) => {
@@ -271,6 +281,30 @@ fn syntax_fault<T>(table: &KindTable<T>, text: &str, error: DecodeError) -> Faul
     }
 }
 
+fn depth_fault<T>(table: &KindTable<T>, text: &str) -> Fault {
+    Fault {
+        line: 1,
+        reason: Reason::InvalidSyntax,
+        message: format!("brackets are nested more than {MAX_NESTING} deep"),
+        object: guess_key(table, text),
+    }
+}
+
+/// The YAML scanner needs time proportional to the depth for every token, so that a few bytes could keep it busy for
+/// minutes. Brackets inside of strings count too, which the limit leaves room for: no decoder goes deeper than 128.
+fn is_too_deep(format: Format, text: &str) -> bool {
+    let mut depth = 0usize;
+    format == Format::Yaml
+        && text.bytes().any(|byte| {
+            match byte {
+                b'[' | b'{' => depth += 1,
+                b']' | b'}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            depth > MAX_NESTING
+        })
+}
+
 fn line_of(before: &[u8]) -> u32 {
     let newlines = before.iter().filter(|b| **b == b'\n').count();
     u32::try_from(newlines)
@@ -319,7 +353,9 @@ fn plain_scalar(rest: &str) -> Option<&str> {
 /// Identity of a document that cannot be decoded, by looking at its lines. Only used to keep its last good version and
 /// to name it in the report.
 fn guess_key<T>(table: &KindTable<T>, text: &str) -> Option<ObjectKey> {
-    if let Ok(value) = serde_yaml::from_str::<serde_json::Value>(text) {
+    if !is_too_deep(Format::Yaml, text)
+        && let Ok(value) = serde_yaml::from_str::<serde_json::Value>(text)
+    {
         let kind = value.get("kind").and_then(|k| k.as_str())?;
         return key_of_value(table, kind, &value);
     }

@@ -141,6 +141,22 @@ fn lists_are_unrolled_and_a_bad_item_loses_only_itself() {
     assert_eq!(keys(&parsed), ["Service default/a"]);
 }
 
+#[test]
+fn depth_costs_no_time() {
+    let started = std::time::Instant::now();
+    let head = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: ";
+    for text in [
+        head.to_owned() + &"[".repeat(200_000),
+        "{kind: ".repeat(200_000),
+    ] {
+        let parsed = read(&text);
+        assert_eq!(parsed.faults[0].reason, Reason::InvalidSyntax);
+    }
+    assert!(started.elapsed() < std::time::Duration::from_secs(5));
+    let annotation = format!("{head}{{externalName: '{}'}}\n", "[".repeat(200));
+    assert_eq!(keys(&read(&annotation)), ["Service default/a"]);
+}
+
 proptest! {
     #[test]
     fn no_text_panics(text in proptest::collection::vec(prop_oneof![
