@@ -30,7 +30,7 @@ pub(super) fn add<'a>(
     };
     let ingress = member.ingress;
     let field = Part::DefaultBackend.field();
-    let by_rule = routes.iter().find(|route| route.path.is_root());
+    let by_rule = routes.iter().find(|route| route.is_catch_all());
     if context.host == CATCH_ALL {
         for (loser, _) in losers {
             let message = format!(

@@ -3,6 +3,7 @@
 //! Rules: Kubernetes Ingress v1 (paths, default backend, TLS), and Higress's for what that leaves open (names, conflicts, order).
 
 pub mod annotations;
+mod app_root;
 mod backend;
 mod default_backend;
 mod gateway;
@@ -113,7 +114,9 @@ pub fn translate_host(inputs: &HostInputs<'_>) -> Option<Unit> {
     let gateway = gateway::translate(context, &mut diagnostics);
     let mut routes = rules::translate(context, &mut diagnostics);
     default_backend::add(context, &mut routes, &mut diagnostics);
+    app_root::add(context, &mut routes, &mut diagnostics);
     order::sort(&mut routes);
+    routes.iter_mut().for_each(annotations::close);
     let provenance = routes.iter().map(Route::provenance).collect();
     Some(Unit {
         gateway,
@@ -152,6 +155,13 @@ impl Diagnostics {
             reason,
             message,
         });
+    }
+
+    /// Adds what may have been found for another route already.
+    fn once(&mut self, diagnostic: Diagnostic) {
+        if !self.0.contains(&diagnostic) {
+            self.0.push(diagnostic);
+        }
     }
 }
 

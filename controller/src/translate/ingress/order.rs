@@ -6,7 +6,7 @@ use shared_proto::networking::v1alpha3::string_match::MatchType;
 
 use super::route::Route;
 
-/// Stable sort: Exact before Prefix, longer before shorter, more conditions before fewer, then the order in which they
+/// Stable sort: Exact before Prefix before regular expressions, longer before shorter, more conditions before fewer, then the order in which they
 /// came (oldest Ingress first). What takes everything comes last, and a default backend after that.
 pub(super) fn sort(routes: &mut [Route<'_>]) {
     routes.sort_by_key(|route| {
@@ -22,7 +22,7 @@ pub(super) fn sort(routes: &mut [Route<'_>]) {
         (
             route.is_default_backend(),
             route.is_catch_all(),
-            route.path.kind,
+            route.path.kind.rank(),
             Reverse(route.path.path.len()),
             method.is_none(),
             method,

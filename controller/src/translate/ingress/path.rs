@@ -3,18 +3,45 @@
 use shared_proto::networking::v1alpha3::string_match::MatchType;
 use shared_proto::networking::v1alpha3::{HttpMatchRequest, StringMatch};
 
+use super::annotations::value::shorten;
+use super::annotations::{Settings, pattern};
 use crate::model::{IngressPath, PathType, Reason};
 
-/// Kinds of paths in the order in which they are tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum PathKind {
+/// The field below a path, the reason and words for its author.
+type Fault = (&'static str, Reason, String);
+
+/// Kinds of paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PathKind {
     Exact,
     Prefix,
+    /// Of no Ingress path: the redirect of the root, and the like.
+    Special,
+    /// A regular expression of the start of the path.
+    PrefixRegex,
+    /// A regular expression of the whole path.
+    FullRegex,
+}
+
+impl PathKind {
+    /// Rank in the order in which routes are tried.
+    pub(super) fn rank(self) -> u8 {
+        match self {
+            Self::Exact => 0,
+            Self::Prefix => 1,
+            Self::Special => 2,
+            Self::PrefixRegex | Self::FullRegex => 3,
+        }
+    }
+
+    fn is_regex(self) -> bool {
+        matches!(self, Self::PrefixRegex | Self::FullRegex)
+    }
 }
 
 /// A path in normal form: what conflicts are decided on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PathMatch {
+pub(crate) struct PathMatch {
     pub(super) kind: PathKind,
     /// For a prefix without its trailing slash, unless it is `/`.
     pub(super) path: String,
@@ -33,8 +60,26 @@ impl PathMatch {
         self.kind == PathKind::Prefix && self.path == "/"
     }
 
+    /// Exactly the root, in the place of routes that no path of an Ingress asks for.
+    pub(super) fn special_root() -> Self {
+        Self {
+            kind: PathKind::Special,
+            path: "/".to_owned(),
+        }
+    }
+
+    /// The regular expression that the whole path has to match, for the kinds that are one.
+    pub(super) fn expression(&self) -> String {
+        match self.kind {
+            PathKind::FullRegex => format!("{}$", self.path),
+            _ => format!("{}.*", self.path),
+        }
+    }
+
     /// Reads a path of an Ingress. The error is the field below the path, the reason and words for its author.
-    pub(super) fn parse(path: &IngressPath) -> Result<Self, (&'static str, Reason, String)> {
+    pub(super) fn parse(path: &IngressPath, settings: &Settings) -> Result<Self, Fault> {
+        let rewrite = settings.rewrite.as_ref();
+        let regex = rewrite.and_then(|rewrite| rewrite.regex_kind(&path.path));
         let kind = match &path.path_type {
             PathType::Exact => PathKind::Exact,
             PathType::Prefix | PathType::ImplementationSpecific | PathType::Absent => {
@@ -47,8 +92,9 @@ impl PathMatch {
                 return Err((".pathType", Reason::InvalidPathType, message));
             }
         };
+        let kind = regex.unwrap_or(kind);
         let mut text: &str = &path.path;
-        if path.path_type == PathType::Absent {
+        if path.path_type == PathType::Absent && !kind.is_regex() {
             text = text.strip_suffix(".*").unwrap_or(text);
             text = text.strip_suffix("/*").unwrap_or(text);
         }
@@ -63,10 +109,18 @@ impl PathMatch {
             );
             return Err((".path", Reason::InvalidPath, message));
         }
-        Ok(Self {
+        let parsed = Self {
             kind,
             path: text.to_owned(),
-        })
+        };
+        if kind.is_regex()
+            && let Err(why) = pattern::parse(&parsed.expression())
+        {
+            let text = shorten(text);
+            let message = format!("regular expression {text:?} {why}; the path is not served");
+            return Err((".path", Reason::InvalidRegex, message));
+        }
+        Ok(parsed)
     }
 
     /// The conditions of a route. A prefix matches whole path elements: the path itself, and what is below it.
@@ -78,7 +132,12 @@ impl PathMatch {
             ..HttpMatchRequest::default()
         };
         match self.kind {
-            PathKind::Exact => vec![uri(MatchType::Exact(self.path.clone()))],
+            PathKind::Exact | PathKind::Special => {
+                vec![uri(MatchType::Exact(self.path.clone()))]
+            }
+            PathKind::PrefixRegex | PathKind::FullRegex => {
+                vec![uri(MatchType::Regex(self.expression()))]
+            }
             PathKind::Prefix if self.path == "/" => vec![uri(MatchType::Prefix("/".to_owned()))],
             PathKind::Prefix => vec![
                 uri(MatchType::Exact(self.path.clone())),
@@ -121,7 +180,7 @@ mod tests {
             path_type,
             backend: Backend::Absent,
         };
-        let parsed = PathMatch::parse(&path);
+        let parsed = PathMatch::parse(&path, &Settings::default());
         let found = parsed
             .as_ref()
             .map(|p| (p.kind, p.path.as_str()))

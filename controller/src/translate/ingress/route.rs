@@ -19,6 +19,8 @@ pub(super) enum Part<'a> {
     },
     /// `spec.defaultBackend`.
     DefaultBackend,
+    /// An annotation with this full key.
+    Annotation(&'static str),
 }
 
 impl Part<'_> {
@@ -27,6 +29,7 @@ impl Part<'_> {
         match self {
             Self::Path { rule, path, .. } => format!("spec.rules[{rule}].http.paths[{path}]"),
             Self::DefaultBackend => "spec.defaultBackend".to_owned(),
+            Self::Annotation(key) => format!("metadata.annotations[{key:?}]"),
         }
     }
 }

@@ -17,13 +17,38 @@
 //! Mistakes of values are the same for all hosts of an Ingress, so they are reported once per Ingress, by [`check`], not by
 //! its hosts. Both are pure functions of the Ingress.
 
+pub(super) mod canary;
+mod cors;
+mod destination;
+mod downstream_tls;
+pub(super) mod fallback;
+mod header_control;
+mod limits;
+mod load_balance;
+mod matching;
+mod mirror;
+pub(super) mod pattern;
+mod rate_limit;
+mod redirect;
+mod rewrite;
+mod source_range;
 pub mod table;
+#[cfg(test)]
+mod testing;
+mod text;
+mod traffic;
+pub mod unsupported;
+mod upstream_tls;
 pub mod value;
 
 use std::ops::Bound;
 
-use super::object_ref;
+use shared_proto::networking::v1alpha3::{HttpDirectResponse, HttpRoute};
+
+use super::route::Route;
+use super::{Diagnostics, object_ref};
 use crate::model::{Diagnostic, Ingress, Reason};
+pub(crate) use matching::Identity;
 use table::Key;
 use value::{Value, ValueError};
 
@@ -152,19 +177,57 @@ impl Problems {
         self.add(key, Reason::InvalidAnnotation, error.0.as_str());
     }
 
+    /// Adds something without which nothing can be served: all routes of the Ingress answer 503.
+    pub(crate) fn refuse(&mut self, key: &str, reason: Reason, message: &str) {
+        self.denied = true;
+        self.add(key, reason, format!("{message}; until then requests are answered with 503"));
+    }
+
     /// Adds a restriction of access that cannot be put into effect: all routes of the Ingress answer 503.
     pub(crate) fn deny(&mut self, key: &str, message: &str) {
-        self.denied = true;
-        let message = format!("{message}; until then requests are answered with 503");
-        self.add(key, Reason::AccessDenied, message);
+        self.refuse(key, Reason::AccessDenied, message);
     }
 }
 
 /// All settings of an Ingress.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Settings {
-    /// A restriction of access cannot be put into effect: nothing may be served.
+    /// New paths and hosts for backends, and which paths are regular expressions.
+    pub(crate) rewrite: Option<rewrite::Rewrite>,
+    /// Conditions on requests beside host and path.
+    pub(crate) matching: Option<matching::Matching>,
+    /// Exact and Prefix paths match in any letter case.
+    pub(crate) ignore_path_case: bool,
+    /// Redirects.
+    pub(crate) redirect: Option<redirect::Redirect>,
+    /// Cross-origin requests.
+    pub(crate) cors: Option<cors::Cors>,
+    /// Bound on a whole request.
+    pub(crate) timeout: Option<limits::Timeout>,
+    /// What is tried again.
+    pub(crate) retry: Option<limits::Retry>,
+    /// Headers that are added, set or removed.
+    pub(crate) header_control: Option<header_control::HeaderControl>,
+    /// Nothing may be served, because a restriction of access cannot be put into effect, or nobody speaks the protocol.
     pub(crate) denied: bool,
+    /// The part of the traffic that it takes, if it is a canary.
+    pub(crate) canary: Option<canary::Canary>,
+    /// Client addresses that may use the routes.
+    pub(crate) source_range: Option<source_range::SourceRange>,
+    /// Limit on requests.
+    pub(crate) rate_limit: Option<rate_limit::RateLimit>,
+    /// Where copies of requests go.
+    pub(crate) mirror: Option<mirror::Mirror>,
+    /// What stands in for backends.
+    pub(crate) fallback: Option<fallback::Fallback>,
+    /// TLS with clients.
+    pub(crate) downstream_tls: Option<downstream_tls::DownstreamTls>,
+    /// Protocol and TLS with backends.
+    pub(crate) upstream_tls: Option<upstream_tls::UpstreamTls>,
+    /// Choice among endpoints.
+    pub(crate) load_balance: Option<load_balance::LoadBalance>,
+    /// Backends of registries.
+    pub(crate) destination: Option<destination::Destinations>,
 }
 
 impl Settings {
@@ -174,11 +237,42 @@ impl Settings {
             return (Self::default(), Vec::new());
         }
         let annotations = &Annotations::new(ingress);
-        let problems = &mut Problems::default();
-        let _ = annotations;
-        let mut settings = Self::default();
+        let mut problems = Problems::default();
+        let found = &mut problems;
+        let mut settings = Self {
+            rewrite: rewrite::parse(annotations, found),
+            matching: matching::parse(annotations, found),
+            ignore_path_case: annotations.is_on(&table::IGNORE_PATH_CASE, found),
+            redirect: redirect::parse(annotations, found),
+            cors: cors::parse(annotations, found),
+            timeout: limits::parse_timeout(annotations, found),
+            retry: limits::parse_retry(annotations, found),
+            header_control: header_control::parse(annotations, found),
+            canary: canary::parse(annotations, found),
+            destination: destination::parse(annotations, found),
+            downstream_tls: downstream_tls::parse(annotations, found),
+            fallback: fallback::parse(annotations, found),
+            load_balance: load_balance::parse(annotations, found),
+            mirror: mirror::parse(annotations, found),
+            rate_limit: rate_limit::parse(annotations, found),
+            source_range: source_range::parse(annotations, found),
+            upstream_tls: upstream_tls::parse(annotations, found),
+            denied: false,
+        };
+        unsupported::report(annotations, found);
         settings.denied = problems.denied;
-        (settings, std::mem::take(&mut problems.list))
+        (settings, problems.list)
+    }
+
+    /// The conditions that tell routes with the same path apart.
+    pub(crate) fn identity(&self) -> Identity {
+        let matching = self.matching.as_ref();
+        matching.map_or_else(Identity::default, |m| m.identity.clone())
+    }
+
+    /// False when a condition cannot be read, so that routes would take requests that are not meant for them.
+    pub(crate) fn is_served(&self) -> bool {
+        self.matching.as_ref().is_none_or(|m| !m.unusable)
     }
 }
 
@@ -187,4 +281,57 @@ pub fn check(ingress: &Ingress) -> Vec<Diagnostic> {
     let (_, problems) = Settings::parse(ingress);
     let diagnostics = problems.into_iter().map(|p| p.diagnostic(ingress));
     diagnostics.collect()
+}
+
+/// Puts the settings of a route's Ingress into effect, in Higress's order.
+pub(super) fn apply(route: &mut Route<'_>, diagnostics: &mut Diagnostics) {
+    let settings = route.settings;
+    if let Some(cors) = &settings.cors {
+        cors.apply(&mut route.http);
+    }
+    if let Some(redirect) = &settings.redirect {
+        redirect.apply(&mut route.http);
+    }
+    if let Some(rewrite) = &settings.rewrite {
+        let (rewrite, problem) = rewrite.of(&route.path, settings.ignore_path_case);
+        route.http.rewrite = rewrite;
+        let problem = problem.map(|problem| problem.diagnostic(route.ingress));
+        diagnostics.0.extend(problem);
+    }
+    if let Some(timeout) = &settings.timeout {
+        timeout.apply(&mut route.http);
+    }
+    if let Some(retry) = &settings.retry {
+        retry.apply(&mut route.http);
+    }
+    if settings.ignore_path_case {
+        for condition in &mut route.http.r#match {
+            condition.ignore_uri_case = true;
+        }
+    }
+    if let Some(matching) = &settings.matching {
+        matching.apply(&mut route.http.r#match);
+    }
+    if let Some(control) = &settings.header_control {
+        control.apply(&mut route.http);
+    }
+}
+
+/// Answer of routes that may not be served.
+const UNAVAILABLE: u32 = 503;
+
+/// Closes a route whose Ingress restricts access in a way that cannot be put into effect. The last step of all.
+pub(super) fn close(route: &mut Route<'_>) {
+    if !route.settings.denied {
+        return;
+    }
+    route.http = HttpRoute {
+        name: std::mem::take(&mut route.http.name),
+        r#match: std::mem::take(&mut route.http.r#match),
+        direct_response: Some(HttpDirectResponse {
+            status: UNAVAILABLE,
+            body: None,
+        }),
+        ..HttpRoute::default()
+    };
 }

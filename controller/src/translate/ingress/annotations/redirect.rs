@@ -1,0 +1,195 @@
+//! Redirects: to a URL, to https, and of the root path.
+
+use http::Uri;
+use shared_proto::networking::v1alpha3::{HttpRedirect, HttpRoute};
+
+use super::table::{
+    APP_ROOT, FORCE_SSL_REDIRECT, PERMANENT_REDIRECT, PERMANENT_REDIRECT_CODE, SSL_REDIRECT,
+    TEMPORAL_REDIRECT,
+};
+use super::value::{self, Value, ValueError};
+use super::{Annotations, Found, Problems};
+use crate::model::Reason;
+
+const FOUND: u32 = 302;
+const MOVED: u32 = 301;
+const PERMANENT: u32 = 308;
+/// Codes that gateways can answer with.
+const CODES: [u32; 5] = [301, 302, 303, 307, 308];
+
+/// What the family asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Redirect {
+    /// Where the requests of the Ingress are sent.
+    route: Option<HttpRedirect>,
+    /// Where requests for `/` are sent: the key and the path.
+    pub(crate) app_root: Option<Found<String>>,
+}
+
+/// Where a redirect leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    scheme: String,
+    authority: String,
+    /// Empty = that of the request.
+    path: String,
+    /// The URL has more, which is not used.
+    rest: bool,
+}
+
+/// Reads the family.
+pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> Option<Redirect> {
+    let temporal = annotations.find(&TEMPORAL_REDIRECT, target, problems);
+    let permanent = annotations.find(&PERMANENT_REDIRECT, target, problems);
+    let code = annotations.get(&PERMANENT_REDIRECT_CODE, code, problems);
+    // Both are read, so that both are checked.
+    let ssl = annotations.is_on(&SSL_REDIRECT, problems);
+    let https = annotations.is_on(&FORCE_SSL_REDIRECT, problems) || ssl;
+    let app_root = annotations.find(&APP_ROOT, root, problems);
+    if let (Some(_), Some(loser)) = (&temporal, &permanent) {
+        let message = format!("{} takes precedence; remove one", TEMPORAL_REDIRECT.name);
+        problems.add(loser.key, Reason::IneffectiveAnnotation, message);
+    }
+    let temporal = temporal.map(|found| (found, FOUND));
+    let url = temporal.or(permanent.map(|found| (found, code.unwrap_or(MOVED))));
+    let route = match url {
+        Some((found, code)) => Some(to_url(found, code, problems)),
+        None => https.then(|| HttpRedirect {
+            scheme: "https".to_owned(),
+            redirect_code: PERMANENT,
+            ..HttpRedirect::default()
+        }),
+    };
+    (route.is_some() || app_root.is_some()).then_some(Redirect { route, app_root })
+}
+
+fn to_url(found: Found<Target>, code: u32, problems: &mut Problems) -> HttpRedirect {
+    let Found { key, value } = found;
+    if value.rest {
+        let message = "the query or fragment of the URL is not used, the query of the request is kept; remove it";
+        problems.add(key, Reason::IneffectiveAnnotation, message);
+    }
+    HttpRedirect {
+        uri: value.path,
+        authority: value.authority,
+        scheme: value.scheme,
+        redirect_code: code,
+        ..HttpRedirect::default()
+    }
+}
+
+fn target(raw: &str) -> Value<Target> {
+    let line = value::line(raw)?;
+    let error = || {
+        ValueError::new(
+            &line,
+            "is not a URL; write http://host/path or https://host/path",
+        )
+    };
+    let (before, fragment) = match line.split_once('#') {
+        Some((before, fragment)) => (before, Some(fragment)),
+        None => (line.as_str(), None),
+    };
+    let uri: Uri = before.parse().map_err(|_| error())?;
+    let scheme = uri.scheme_str().unwrap_or_default().to_ascii_lowercase();
+    let authority = uri.authority().map_or("", |a| a.as_str());
+    let host = uri.host().unwrap_or_default();
+    if !matches!(scheme.as_str(), "http" | "https") || host.is_empty() || authority.contains('@') {
+        return Err(error());
+    }
+    // The parser makes an empty path a slash; the text tells.
+    let after = before.split_once("://").map_or("", |(_, after)| after);
+    let has_path = after.contains('/');
+    Ok(Target {
+        path: if has_path {
+            uri.path().to_owned()
+        } else {
+            String::new()
+        },
+        rest: uri.query().is_some() || fragment.is_some(),
+        authority: authority.to_owned(),
+        scheme,
+    })
+}
+
+fn code(raw: &str) -> Value<u32> {
+    let number = value::integer(raw)?;
+    let code = CODES.iter().find(|code| i64::from(**code) == number);
+    code.copied()
+        .ok_or_else(|| ValueError::new(raw, "is not a redirect; use 301, 302, 303, 307 or 308"))
+}
+
+fn root(raw: &str) -> Value<String> {
+    let line = value::line(raw)?;
+    if !line.starts_with('/') {
+        return Err(ValueError::new(&line, "is not a path; begin it with /"));
+    }
+    if line == "/" || line.starts_with("/?") {
+        return Err(ValueError::new(&line, "leads to itself; name another path"));
+    }
+    Ok(line)
+}
+
+impl Redirect {
+    /// Sets the redirect of a route. The rest of the route stays: where TLS is terminated, a redirect to https does nothing.
+    pub(crate) fn apply(&self, http: &mut HttpRoute) {
+        http.redirect.clone_from(&self.route);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::translate::ingress::annotations::testing::problems_of;
+    use rstest::rstest;
+
+    type Expected<'a> = Option<(&'a str, &'a str, &'a str, u32)>;
+
+    #[rstest]
+    #[case::none(&[], None, 0)]
+    #[case::host(&[("nginx/permanent-redirect", "http://bar.com"), ("nginx/permanent-redirect-code", "308")], Some(("http", "bar.com", "", 308)), 0)]
+    #[case::slash(&[("nginx/permanent-redirect", "http://bar.com/")], Some(("http", "bar.com", "/", 301)), 0)]
+    #[case::temporal_wins(&[("nginx/temporal-redirect", "https://b.com:8443/p?z=1"), ("nginx/permanent-redirect", "http://c.com")], Some(("https", "b.com:8443", "/p", 302)), 2)]
+    #[case::bad_code(&[("nginx/permanent-redirect", "HTTP://c.com"), ("nginx/permanent-redirect-code", "300")], Some(("http", "c.com", "", 301)), 1)]
+    #[case::escapes_stay(&[("nginx/permanent-redirect", "http://c.com/a%20b#f")], Some(("http", "c.com", "/a%20b", 301)), 1)]
+    #[case::bad_url(&[("nginx/temporal-redirect", "tcp://x"), ("nginx/ssl-redirect", "true")], Some(("https", "", "", 308)), 1)]
+    #[case::bad_url_hides_nothing(&[("nginx/temporal-redirect", "x"), ("higress/temporal-redirect", "http://y")], Some(("http", "y", "", 302)), 1)]
+    #[case::empty_hides_nothing(&[("higress/temporal-redirect", ""), ("higress/permanent-redirect", "http://y")], Some(("http", "y", "", 301)), 1)]
+    #[case::force(&[("nginx/force-ssl-redirect", "true"), ("nginx/ssl-redirect", "maybe")], Some(("https", "", "", 308)), 1)]
+    #[case::off(&[("nginx/ssl-redirect", "false")], None, 0)]
+    #[case::user(&[("nginx/permanent-redirect", "http://u@c.com")], None, 1)]
+    #[case::lines(&[("nginx/permanent-redirect", "http://c.com\nx: y")], None, 1)]
+    #[case::no_host(&[("nginx/permanent-redirect", "http:///x")], None, 1)]
+    #[case::no_url(&[("nginx/permanent-redirect", "::not a url::")], None, 1)]
+    fn redirects(
+        #[case] list: &[(&str, &str)],
+        #[case] expected: Expected<'_>,
+        #[case] mistakes: usize,
+    ) {
+        let (redirect, problems) = problems_of(list, parse);
+        let route = redirect.and_then(|r| r.route);
+        let found = route.as_ref().map(|r| {
+            (
+                r.scheme.as_str(),
+                r.authority.as_str(),
+                r.uri.as_str(),
+                r.redirect_code,
+            )
+        });
+        assert_eq!(found, expected);
+        assert_eq!(problems.len(), mistakes, "{problems:?}");
+    }
+
+    #[rstest]
+    #[case("/home", Some("/home"))]
+    #[case(" /home?a=b ", Some("/home?a=b"))]
+    #[case("home", None)]
+    #[case("/", None)]
+    #[case("", None)]
+    fn roots(#[case] value: &str, #[case] expected: Option<&str>) {
+        let (redirect, problems) = problems_of(&[("nginx/app-root", value)], parse);
+        let root = redirect.and_then(|r| r.app_root).map(|found| found.value);
+        assert_eq!(root.as_deref(), expected);
+        assert_eq!(problems.len(), usize::from(expected.is_none()));
+    }
+}

@@ -1,0 +1,246 @@
+//! Annotations that do nothing here: those of ingress-nginx and Higress without a counterpart, and those that nobody knows.
+//!
+//! Each is reported once, with what it would have done and what to use instead. Those that restrict access deny it.
+
+use super::table::{HIGRESS, KEYS, Key, NGINX, Prefixes};
+use super::{Annotations, Problems};
+use crate::model::Reason;
+
+/// An annotation that is known and does nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    /// The key without its prefix.
+    pub name: &'static str,
+    /// What it does elsewhere: words that follow "would".
+    pub effect: &'static str,
+    /// What to do instead.
+    pub instead: &'static str,
+    /// It restricts access, so nobody gets any.
+    pub denies: bool,
+}
+
+macro_rules! rows {
+    ($($mode:ident {$($name:literal: $effect:literal, $instead:literal;)*})*) => {
+        /// All of them.
+        pub const UNSUPPORTED: &[Unsupported] = &[$($(Unsupported {
+            name: $name, effect: $effect, instead: $instead, denies: rows!(@ $mode),
+        },)*)*];
+    };
+    (@ warn) => { false };
+    (@ deny) => { true };
+}
+
+rows! {
+    warn {
+        // Routes and redirects
+        "x-forwarded-prefix": "send the replaced prefix to backends in X-Forwarded-Prefix", "set that header with higress.io/request-header-control-update";
+        "server-alias": "serve further hosts", "add a rule for each host";
+        "service-upstream": "send requests to the Service's address, not to its endpoints", "endpoints are always used; remove it";
+        "temporal-redirect-code": "set the status of temporal-redirect", "temporal-redirect answers 302; permanent-redirect takes a status";
+        "preserve-trailing-slash": "keep a slash at the end in redirects to https", "it is always kept; remove it";
+        "from-to-www-redirect": "redirect between the host and its www form", "add an Ingress for the other host with permanent-redirect";
+        "relative-redirects": "send redirects without scheme and host", "locations are absolute; remove it";
+        "use-port-in-redirects": "put the port into redirects", "give the port in the URL of permanent-redirect";
+        "proxy-redirect-from": "replace this part of the backend's Location header", "let the backend send the location that clients should see";
+        "proxy-redirect-to": "replace a part of the backend's Location header by this", "let the backend send the location that clients should see";
+        // TLS with clients
+        "auth-tls-verify-client": "decide whether clients need a certificate", "with auth-tls-secret all clients need one; remove it";
+        "auth-tls-verify-depth": "bound the length of certificate chains", "issue client certificates from an authority of their own";
+        "auth-tls-error-page": "redirect clients without a valid certificate", "the TLS handshake with them fails; remove it";
+        "auth-tls-pass-certificate-to-upstream": "send the client's certificate to backends", "set a header to %DOWNSTREAM_PEER_CERT% with higress.io/request-header-control-update";
+        "ssl-ciphers": "choose the ciphers of TLS", "use ssl-cipher with cipher names separated by colons";
+        "ssl-prefer-server-ciphers": "prefer the server's order of ciphers", "that is always so; remove it";
+        "ssl-passthrough": "pass TLS to the backend without terminating it", "terminate it here and set backend-protocol: HTTPS";
+        // Backends
+        "fastcgi-index": "name the index script of FastCGI", "FastCGI is not spoken; put an HTTP server before the application";
+        "fastcgi-params-configmap": "set parameters of FastCGI", "FastCGI is not spoken; put an HTTP server before the application";
+        "proxy-ssl-verify-depth": "bound the length of the backend's certificate chain", "put exactly the authority of the backend into proxy-ssl-secret";
+        "proxy-ssl-ciphers": "choose the ciphers of TLS with backends", "the defaults are used; remove it";
+        "proxy-ssl-protocols": "choose the versions of TLS with backends", "the defaults (1.2 and above) are used; remove it";
+        "proxy-http-version": "choose HTTP 1.0 or 1.1 for backends", "1.1 is used, and HTTP/2 with backend-protocol; remove it";
+        "connection-proxy-header": "set the Connection header for backends", "connections are managed by the gateway; remove it";
+        "upstream-hash-by-subset": "hash to a group of endpoints", "upstream-hash-by alone leads to one endpoint";
+        "upstream-hash-by-subset-size": "set the size of these groups", "upstream-hash-by alone leads to one endpoint";
+        "affinity-mode": "keep clients on their endpoint when endpoints are added", "affinity is by hash, which moves a part of them; remove it";
+        "affinity-canary-behavior": "decide whether affinity holds across a canary", "it does not, as with legacy; remove it";
+        "session-cookie-domain": "set the domain of the cookie", "the cookie belongs to the host";
+        "session-cookie-samesite": "set SameSite of the cookie", "let the application set a cookie of its own";
+        "session-cookie-secure": "set Secure of the cookie", "let the application set a cookie of its own";
+        "session-cookie-conditional-samesite-none": "leave SameSite=None out for old browsers", "let the application set a cookie of its own";
+        "session-cookie-change-on-failure": "choose another endpoint when one fails", "a hash leads to another endpoint by itself when one is gone; remove it";
+        // Access
+        "enable-global-auth": "take part in the authentication of all hosts", "there is none; remove it";
+        "satisfy": "let one of several restrictions of access be enough", "all of them have to be met";
+        "enable-modsecurity": "inspect requests with ModSecurity", "use a Wasm plugin with a firewall";
+        "enable-owasp-core-rules": "load the OWASP rules", "use a Wasm plugin with a firewall";
+        "modsecurity-transaction-id": "set the transaction id of ModSecurity", "use a Wasm plugin with a firewall";
+        "modsecurity-snippet": "add rules of ModSecurity", "use a Wasm plugin with a firewall";
+        // Limits
+        "limit-rps": "limit requests per second of each client address", "higress.io/route-limit-rps limits those of all clients together";
+        "limit-rpm": "limit requests per minute of each client address", "higress.io/route-limit-rpm limits those of all clients together";
+        "limit-burst-multiplier": "set the burst of limit-rps and limit-rpm", "use higress.io/route-limit-burst-multiplier with higress.io/route-limit-rps";
+        "limit-connections": "limit connections of each client address", "use higress.io/route-limit-rps, or limits of the backend";
+        "limit-rate": "limit the bytes per second of an answer", "limit them in the backend";
+        "limit-rate-after": "begin limit-rate after so many bytes", "limit them in the backend";
+        "limit-allowlist": "except addresses from limits", "give them an Ingress of their own host";
+        "limit-whitelist": "except addresses from limits", "give them an Ingress of their own host";
+        "proxy-connect-timeout": "bound the time to connect to a backend", "the default of the gateway is used; remove it";
+        "proxy-read-timeout": "bound the time between two reads from a backend", "higress.io/timeout bounds the whole request";
+        "proxy-send-timeout": "bound the time between two writes to a backend", "higress.io/timeout bounds the whole request";
+        "proxy-body-size": "refuse larger request bodies with 413", "bodies are not bounded; refuse them in the backend";
+        "client-body-buffer-size": "set the buffer of request bodies", "bodies are streamed; remove it";
+        "proxy-buffering": "decide whether answers are buffered", "they are streamed; remove it";
+        "proxy-request-buffering": "decide whether request bodies are buffered", "they are streamed; remove it";
+        "proxy-buffers-number": "set the number of buffers for an answer", "answers are streamed; remove it";
+        "proxy-buffer-size": "set the buffer of response headers", "the gateway's limits hold; remove it";
+        "proxy-busy-buffers-size": "bound the buffers that are being sent", "answers are streamed; remove it";
+        "proxy-max-temp-file-size": "bound the files that answers are kept in", "there are no such files; remove it";
+        // Headers and code
+        "proxy-cookie-domain": "replace the domain of the backend's cookies", "let the backend set the domain that clients should see";
+        "proxy-cookie-path": "replace the path of the backend's cookies", "let the backend set the path that clients should see";
+        "custom-headers": "add the response headers of a ConfigMap", "use higress.io/response-header-control-update";
+        "configuration-snippet": "run nginx code in the location", "such code is never run; use annotations, such as header control and redirects, or a Wasm plugin";
+        "server-snippet": "run nginx code in the server", "such code is never run; use annotations, such as header control and redirects, or a Wasm plugin";
+        "stream-snippet": "run nginx code in a TCP server", "such code is never run";
+        "http2-push-preload": "push what Link headers name", "browsers no longer take pushes; remove it";
+        "disable-proxy-intercept-errors": "pass the backend's errors on in spite of custom-http-errors", "leave custom-http-errors out on this Ingress";
+        // Mirrors and telemetry
+        "mirror-target": "send copies of requests to a URL", "use mirror-target-service or mirror-target-fqdn";
+        "mirror-host": "set the host of copies", "copies have the host of the request with -shadow";
+        "mirror-request-body": "decide whether copies have a body", "they have; remove it";
+        "enable-access-log": "turn the access log off for these routes", "filter the log by route name";
+        "enable-rewrite-log": "log rewrites", "ask the pilot's /debug pages where a route leads";
+        "enable-opentelemetry": "turn tracing on or off for these routes", "tracing is set for the gateway as a whole";
+        "opentelemetry-operation-name": "name the spans", "spans have the name of the route";
+        "opentelemetry-trust-incoming-span": "decide whether the client's trace goes on", "it goes on; remove it";
+        // Higress
+        "rpc-destination-name": "call a Dubbo service through an Http2Rpc object", "not supported yet; speak HTTP with the backend";
+        "mcp-server": "register an MCP server", "not supported yet";
+        "mcp-server-match-rule-domains": "choose the hosts of an MCP server", "not supported yet";
+        "mcp-server-match-rule-type": "choose how paths of an MCP server match", "not supported yet";
+        "mcp-server-match-rule-value": "choose the paths of an MCP server", "not supported yet";
+        "mcp-server-upstream-type": "choose the transport of an MCP server", "not supported yet";
+        "mcp-server-enable-path-rewrite": "rewrite the paths of an MCP server", "not supported yet";
+        "mcp-server-path-rewrite-prefix": "choose the new prefix for an MCP server", "not supported yet";
+        "mcp-sse-stateful-param-name": "name the session parameter of load-balance: mcp-sse", "not supported yet";
+    }
+    deny {
+        "auth-type": "ask clients for a password", "let the backend do so, or protect the host with auth-tls-secret";
+        "auth-secret": "name the users and passwords", "let the backend ask for a password";
+        "auth-secret-type": "say how the users are stored", "let the backend ask for a password";
+        "auth-realm": "name what the password is for", "let the backend ask for a password";
+        "auth-url": "ask another server whether a request is allowed", "let the backend do so, or protect the host with auth-tls-secret";
+        "auth-method": "set the method of the question to auth-url", "let the backend authenticate";
+        "auth-signin": "redirect clients to a login page", "let the backend redirect them";
+        "auth-signin-redirect-param": "name the parameter of the login page", "let the backend redirect them";
+        "auth-response-headers": "pass headers of auth-url to the backend", "let the backend authenticate";
+        "auth-request-redirect": "set a header of the question to auth-url", "let the backend authenticate";
+        "auth-proxy-set-headers": "set headers of the question to auth-url", "let the backend authenticate";
+        "auth-cache-key": "keep answers of auth-url", "let the backend authenticate";
+        "auth-cache-duration": "bound the life of answers of auth-url", "let the backend authenticate";
+        "auth-keepalive": "keep connections to auth-url", "let the backend authenticate";
+        "auth-keepalive-requests": "bound the requests of a connection to auth-url", "let the backend authenticate";
+        "auth-keepalive-timeout": "bound the life of a connection to auth-url", "let the backend authenticate";
+        "auth-keepalive-share-vars": "share variables with auth-url", "let the backend authenticate";
+        "auth-always-set-cookie": "pass cookies of auth-url to clients", "let the backend authenticate";
+        "auth-snippet": "run nginx code before the question to auth-url", "such code is never run; let the backend authenticate";
+        "auth-tls-match-cn": "allow only client certificates with such a name", "issue them from an authority of their own and name that in auth-tls-secret";
+    }
+}
+
+/// Reports the annotations that do nothing.
+pub(crate) fn report(annotations: &Annotations<'_>, problems: &mut Problems) {
+    for (full, _) in annotations.all() {
+        let (name, nginx) = match full.strip_prefix(NGINX) {
+            Some(name) => (name, true),
+            None => (full.strip_prefix(HIGRESS).unwrap_or(full), false),
+        };
+        if let Some(key) = KEYS.iter().find(|key| key.reads(name)) {
+            other_prefix(full, key, nginx, problems);
+        } else if let Some(row) = UNSUPPORTED.iter().find(|row| row.name == name) {
+            row.report(full, nginx, problems);
+        } else {
+            let message = "is not known and does nothing; look for a misspelling, or remove it";
+            problems.add(full, Reason::UnknownAnnotation, message);
+        }
+    }
+}
+
+fn other_prefix(full: &str, key: &Key, nginx: bool, problems: &mut Problems) {
+    if nginx && key.prefixes == Prefixes::Higress {
+        let message = format!("is read with the prefix {HIGRESS} only; change the prefix");
+        problems.add(full, Reason::IneffectiveAnnotation, message);
+    }
+}
+
+impl Unsupported {
+    fn report(&self, full: &str, nginx: bool, problems: &mut Problems) {
+        let whose = if nginx { "ingress-nginx" } else { "Higress" };
+        let Self {
+            effect, instead, ..
+        } = self;
+        if self.denies {
+            let message = format!("{whose} would {effect}, which is not supported here; {instead}");
+            problems.deny(full, &message);
+        } else {
+            let message = format!("{whose} would {effect}, here it does nothing; {instead}");
+            problems.add(full, Reason::UnsupportedAnnotation, message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::translate::ingress::annotations::testing::problems_of;
+    use rstest::rstest;
+    use std::collections::BTreeSet;
+
+    fn reported(key: &str) -> Vec<Reason> {
+        let parse = |annotations: &Annotations<'_>, problems: &mut Problems| {
+            report(annotations, problems);
+            None::<()>
+        };
+        problems_of(&[(key, "x")], parse).1
+    }
+
+    #[test]
+    fn no_key_is_in_both_tables() {
+        let names: BTreeSet<&str> = UNSUPPORTED.iter().map(|row| row.name).collect();
+        assert_eq!(names.len(), UNSUPPORTED.len());
+        for row in UNSUPPORTED {
+            assert!(!KEYS.iter().any(|key| key.reads(row.name)), "{}", row.name);
+            assert_eq!(
+                row.denies,
+                row.name.starts_with("auth-") && !row.name.starts_with("auth-tls-")
+                    || row.name == "auth-tls-match-cn"
+            );
+        }
+    }
+
+    #[test]
+    fn every_row_is_reported() {
+        for row in UNSUPPORTED {
+            let expected = if row.denies {
+                Reason::AccessDenied
+            } else {
+                Reason::UnsupportedAnnotation
+            };
+            assert_eq!(reported(&format!("nginx/{}", row.name)), [expected]);
+        }
+    }
+
+    #[rstest]
+    #[case("nginx/whatever", &[Reason::UnknownAnnotation])]
+    #[case("higress/whatever", &[Reason::UnknownAnnotation])]
+    #[case("higress/match-header-x", &[Reason::UnknownAnnotation])]
+    #[case("higress/exact-match-header-", &[Reason::UnknownAnnotation])]
+    #[case("higress/exact-match-header-x", &[])]
+    #[case("nginx/exact-match-header-x", &[Reason::IneffectiveAnnotation])]
+    #[case("nginx/timeout", &[Reason::IneffectiveAnnotation])]
+    #[case("nginx/canary", &[])]
+    #[case("higress/auth-type", &[Reason::AccessDenied])]
+    fn others(#[case] key: &str, #[case] expected: &[Reason]) {
+        assert_eq!(reported(key), expected);
+    }
+}
