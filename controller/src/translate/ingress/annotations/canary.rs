@@ -1,0 +1,231 @@
+//! Canary Ingresses: which requests, or what share of them, an Ingress takes from another one.
+//!
+//! What becomes of the routes is in [`canary`](crate::translate::ingress).
+
+use super::pattern;
+use super::table::{
+    CANARY, CANARY_BY_COOKIE, CANARY_BY_HEADER, CANARY_BY_HEADER_PATTERN, CANARY_BY_HEADER_VALUE,
+    CANARY_WEIGHT, CANARY_WEIGHT_TOTAL, Key,
+};
+use super::text;
+use super::value::{self, Value, ValueError};
+use super::{Annotations, Found, Problems};
+use crate::model::Reason;
+
+/// Value of a header or cookie that always means the canary.
+const ALWAYS: &str = "always";
+const DEFAULT_TOTAL: i64 = 100;
+/// Shares are counted in millionths.
+pub(crate) const WHOLE: u64 = 1_000_000;
+
+/// What a canary takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Canary {
+    /// Requests with this header.
+    Header {
+        /// Name of the header.
+        name: String,
+        /// Its values.
+        value: HeaderValue,
+    },
+    /// A share of the requests, in millionths.
+    Share(u64),
+    /// Nothing, because a value cannot be used.
+    Nothing,
+}
+
+/// Values of a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HeaderValue {
+    /// Exactly this.
+    Exact(String),
+    /// What this regular expression matches as a whole.
+    Regex(String),
+}
+
+/// Reads what a canary takes; `None` for an Ingress that is none. The header beats the cookie, which beats the weight.
+pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> Option<Canary> {
+    if !annotations.is_on(&CANARY, problems) {
+        return None;
+    }
+    let line = value::line;
+    let header = annotations.find(&CANARY_BY_HEADER, token, problems);
+    if annotations.has(&CANARY_BY_HEADER) && header.is_none() {
+        return Some(Canary::Nothing);
+    }
+    let Some(header) = header else {
+        for key in [&CANARY_BY_HEADER_VALUE, &CANARY_BY_HEADER_PATTERN] {
+            if let Some(found) = annotations.find(key, line, problems) {
+                let message = "has no effect without canary-by-header; name the header";
+                problems.add(found.key, Reason::IneffectiveAnnotation, message);
+            }
+        }
+        return Some(without_header(annotations, problems));
+    };
+    let value = header_value(annotations, problems);
+    for key in [&CANARY_BY_COOKIE, &CANARY_WEIGHT] {
+        ineffective(annotations, key, &header, problems);
+    }
+    Some(value.map_or(Canary::Nothing, |value| Canary::Header {
+        name: header.value,
+        value,
+    }))
+}
+
+/// Values of the header that lead to the canary; `None` for an expression that cannot be used.
+fn header_value(annotations: &Annotations<'_>, problems: &mut Problems) -> Option<HeaderValue> {
+    let (of_value, of_pattern) = (&CANARY_BY_HEADER_VALUE, &CANARY_BY_HEADER_PATTERN);
+    let values = |text: &str| expression(text, |text| format!("{ALWAYS}|{text}"));
+    if let Some(found) = annotations.find(of_value, values, problems) {
+        ineffective(annotations, of_pattern, &found, problems);
+        return Some(HeaderValue::Regex(found.value));
+    }
+    let search = |text: &str| {
+        expression(text, |text| match text.contains('|') {
+            true => format!(".*({text}).*"),
+            false => format!(".*{text}.*"),
+        })
+    };
+    if let Some(regex) = annotations.get(of_pattern, search, problems) {
+        return Some(HeaderValue::Regex(regex));
+    }
+    let asked = annotations.has(of_value) || annotations.has(of_pattern);
+    (!asked).then(|| HeaderValue::Exact(ALWAYS.to_owned()))
+}
+
+fn without_header(annotations: &Annotations<'_>, problems: &mut Problems) -> Canary {
+    if let Some(cookie) = annotations.find(&CANARY_BY_COOKIE, token, problems) {
+        ineffective(annotations, &CANARY_WEIGHT, &cookie, problems);
+        let name = text::literal(&cookie.value);
+        return Canary::Header {
+            name: "cookie".to_owned(),
+            value: HeaderValue::Regex(format!(r"^(.*?;\s*)?({name}={ALWAYS})(;.*)?$")),
+        };
+    }
+    if annotations.has(&CANARY_BY_COOKIE) {
+        return Canary::Nothing;
+    }
+    let total = |text: &str| value::integer_within(text, 1, WHOLE as i64);
+    let total = annotations
+        .get(&CANARY_WEIGHT_TOTAL, total, problems)
+        .unwrap_or(DEFAULT_TOTAL);
+    let Some(weight) = annotations.find(&CANARY_WEIGHT, value::integer, problems) else {
+        return Canary::Share(0);
+    };
+    if !(0..=total).contains(&weight.value) {
+        let message = format!(
+            "{} is not from 0 to the total of {total}; the nearest of these is used",
+            weight.value
+        );
+        problems.add(weight.key, Reason::InvalidAnnotation, message);
+    }
+    // Both are from 0 to a million now.
+    let part = weight.value.clamp(0, total).unsigned_abs();
+    Canary::Share(part * WHOLE / total.unsigned_abs())
+}
+
+/// Reports a key that another one makes useless.
+fn ineffective<T>(
+    annotations: &Annotations<'_>,
+    key: &Key,
+    winner: &Found<T>,
+    problems: &mut Problems,
+) {
+    // Its value is not looked at, so it cannot be wrong.
+    let present = annotations.find(key, |text| Ok(text.to_owned()), problems);
+    if let Some(found) = present {
+        let message = format!(
+            "has no effect beside {}; one canary selects in one way, remove one",
+            winner.key
+        );
+        problems.add(found.key, Reason::IneffectiveAnnotation, message);
+    }
+}
+
+/// A name of a header or cookie.
+fn token(raw: &str) -> Value<String> {
+    let name = value::line(raw)?;
+    if text::is_token(&name) {
+        return Ok(name);
+    }
+    let why = "is not a name; use letters, digits and `-`, `_` or `.`";
+    Err(ValueError::new(&name, why))
+}
+
+/// A regular expression, good by itself and after `wrap`.
+fn expression(raw: &str, wrap: impl Fn(&str) -> String) -> Value<String> {
+    let text = value::line(raw)?;
+    let error = |why: String| {
+        let why =
+            format!("is not a regular expression of RE2 syntax: it {why}; the canary gets nothing");
+        ValueError::new(&text, &why)
+    };
+    let own = pattern::parse(&text).map_err(error)?;
+    let whole = pattern::parse(&wrap(&own.text)).map_err(error)?;
+    Ok(whole.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::parsed;
+    use super::*;
+    use rstest::rstest;
+
+    const ON: (&str, &str) = ("nginx.ingress.kubernetes.io/canary", "true");
+    const HEADER: &str = "nginx.ingress.kubernetes.io/canary-by-header";
+    const VALUE: &str = "nginx.ingress.kubernetes.io/canary-by-header-value";
+    const PATTERN: &str = "higress.io/canary-by-header-pattern";
+    const COOKIE: &str = "nginx.ingress.kubernetes.io/canary-by-cookie";
+    const WEIGHT: &str = "nginx.ingress.kubernetes.io/canary-weight";
+    const TOTAL: &str = "nginx.ingress.kubernetes.io/canary-weight-total";
+
+    fn shown(canary: Option<Canary>) -> String {
+        match canary {
+            None => "main".to_owned(),
+            Some(Canary::Nothing) => "nothing".to_owned(),
+            Some(Canary::Share(share)) => share.to_string(),
+            Some(Canary::Header { name, value }) => match value {
+                HeaderValue::Exact(text) => format!("{name} = {text}"),
+                HeaderValue::Regex(text) => format!("{name} ~ {text}"),
+            },
+        }
+    }
+
+    #[rstest]
+    #[case::main(&[], "main", 0)]
+    #[case::off(&[("nginx.ingress.kubernetes.io/canary", "false"), (WEIGHT, "5")], "main", 0)]
+    #[case::no_boolean(&[("nginx.ingress.kubernetes.io/canary", "yes")], "main", 1)]
+    #[case::bare(&[ON], "0", 0)]
+    #[case::weight(&[ON, (WEIGHT, "25")], "250000", 0)]
+    #[case::odd(&[ON, (WEIGHT, "53")], "530000", 0)]
+    #[case::total(&[ON, (WEIGHT, "1"), (TOTAL, "3")], "333333", 0)]
+    #[case::above(&[ON, (WEIGHT, "300"), (TOTAL, "200")], "1000000", 1)]
+    #[case::below(&[ON, (WEIGHT, "-1")], "0", 1)]
+    #[case::zero_total(&[ON, (WEIGHT, "5"), (TOTAL, "0")], "50000", 1)]
+    #[case::no_number(&[ON, (WEIGHT, "5%")], "0", 1)]
+    #[case::header(&[ON, (HEADER, "X-Canary")], "X-Canary = always", 0)]
+    #[case::header_and_weight(&[ON, (HEADER, "x"), (WEIGHT, "50")], "x = always", 1)]
+    #[case::header_and_cookie(&[ON, (HEADER, "x"), (COOKIE, "c")], "x = always", 1)]
+    #[case::bad_header(&[ON, (HEADER, "x y"), (WEIGHT, "50")], "nothing", 1)]
+    #[case::value(&[ON, (HEADER, "x"), (VALUE, "north")], "x ~ always|north", 0)]
+    #[case::value_and_pattern(&[ON, (HEADER, "x"), (VALUE, "v"), (PATTERN, "p")], "x ~ always|v", 1)]
+    #[case::pattern(&[ON, (HEADER, "ua"), (PATTERN, "Beta/[0-9]+")], "ua ~ .*Beta/[0-9]+.*", 0)]
+    #[case::alternatives(&[ON, (HEADER, "ua"), (PATTERN, "a|b")], "ua ~ .*(a|b).*", 0)]
+    #[case::bad_pattern(&[ON, (HEADER, "ua"), (PATTERN, "(a")], "nothing", 1)]
+    #[case::escaping_pattern(&[ON, (HEADER, "ua"), (PATTERN, "a)|(b")], "nothing", 1)]
+    #[case::bad_value_good_pattern(&[ON, (HEADER, "ua"), (VALUE, "("), (PATTERN, "b")], "ua ~ .*b.*", 1)]
+    #[case::value_alone(&[ON, (VALUE, "v"), (WEIGHT, "5")], "50000", 1)]
+    #[case::cookie(&[ON, (COOKIE, "stage")], r"cookie ~ ^(.*?;\s*)?(stage=always)(;.*)?$", 0)]
+    #[case::dotted_cookie(&[ON, (COOKIE, "a.b")], r"cookie ~ ^(.*?;\s*)?(a\.b=always)(;.*)?$", 0)]
+    #[case::cookie_and_weight(&[ON, (COOKIE, "c"), (WEIGHT, "5")], r"cookie ~ ^(.*?;\s*)?(c=always)(;.*)?$", 1)]
+    #[case::bad_cookie(&[ON, (COOKIE, "a=b"), (WEIGHT, "5")], "nothing", 1)]
+    fn canaries(
+        #[case] annotations: &[(&str, &str)],
+        #[case] expected: &str,
+        #[case] problems: usize,
+    ) {
+        let (canary, found) = parsed(annotations, parse);
+        assert_eq!(shown(canary), expected);
+        assert_eq!(found.len(), problems, "{found:?}");
+    }
+}

@@ -1,0 +1,201 @@
+//! TLS with clients: versions, ciphers, and certificates of clients.
+//!
+//! A demand for certificates that cannot be met is kept: the host gets no HTTPS rather than HTTPS for everybody.
+
+use std::sync::Arc;
+
+use shared_proto::networking::v1alpha3::ServerTlsSettings;
+use shared_proto::networking::v1alpha3::server_tls_settings::TlsProtocol;
+
+use super::table::{
+    AUTH_TLS_SECRET, SSL_CIPHER, TLS_MAX_PROTOCOL_VERSION, TLS_MIN_PROTOCOL_VERSION,
+};
+use super::value::{self, NamespacedName, Value, ValueError};
+use super::{Annotations, Problems};
+use crate::model::{Ingress, Reason};
+
+/// Suffix of the Secret that holds the authority of the Secret without it.
+const AUTHORITY_SUFFIX: &str = "-cacert";
+/// Ciphers of Envoy's TLS library, by their OpenSSL names.
+const CIPHERS: [&str; 15] = [
+    "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "ECDHE-RSA-AES128-GCM-SHA256",
+    "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "ECDHE-RSA-AES256-GCM-SHA384",
+    "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "ECDHE-RSA-CHACHA20-POLY1305",
+    "ECDHE-ECDSA-AES128-SHA",
+    "ECDHE-RSA-AES128-SHA",
+    "ECDHE-ECDSA-AES256-SHA",
+    "ECDHE-RSA-AES256-SHA",
+    "AES128-GCM-SHA256",
+    "AES256-GCM-SHA384",
+    "AES128-SHA",
+    "AES256-SHA",
+    "DES-CBC3-SHA",
+];
+
+/// What an Ingress asks of TLS with clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DownstreamTls {
+    /// Certificates of clients are asked for.
+    pub(crate) authority: Option<Authority>,
+    ciphers: Vec<String>,
+    versions: Option<(TlsProtocol, TlsProtocol)>,
+}
+
+/// Who signs certificates of clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Authority {
+    /// The full key that says so.
+    pub(crate) key: &'static str,
+    /// The Secret; `None` = it cannot be told.
+    secret: Option<(Option<Arc<str>>, Arc<str>)>,
+}
+
+/// Reads what is asked.
+pub(crate) fn parse(
+    annotations: &Annotations<'_>,
+    problems: &mut Problems,
+) -> Option<DownstreamTls> {
+    let mut tls = DownstreamTls::default();
+    if annotations.has(&AUTH_TLS_SECRET) {
+        let secret = annotations.find(&AUTH_TLS_SECRET, value::namespaced_name, problems);
+        tls.authority = Some(match secret {
+            Some(found) => {
+                let NamespacedName { namespace, name } = found.value;
+                Authority {
+                    key: found.key,
+                    secret: Some((namespace.map(Arc::from), Arc::from(name))),
+                }
+            }
+            None => Authority {
+                key: AUTH_TLS_SECRET
+                    .full()
+                    .next()
+                    .unwrap_or(AUTH_TLS_SECRET.higress),
+                secret: None,
+            },
+        });
+    }
+    if let Some(found) = annotations.find(&SSL_CIPHER, value::line, problems) {
+        for name in found.value.split(':') {
+            if CIPHERS.contains(&name) {
+                tls.ciphers.push(name.to_owned());
+            } else {
+                let why = "is not a cipher of this gateway and is left out; write names such as ECDHE-RSA-AES128-GCM-SHA256, separated by `:`";
+                problems.invalid(found.key, &ValueError::new(name, why));
+            }
+        }
+    }
+    let least = annotations.find(&TLS_MIN_PROTOCOL_VERSION, version, problems);
+    let most = annotations.find(&TLS_MAX_PROTOCOL_VERSION, version, problems);
+    tls.versions = match (least, most) {
+        (None, None) => None,
+        (Some(least), Some(most)) if least.value > most.value => {
+            let message = format!("is above {}; both are left out", most.key);
+            problems.add(least.key, Reason::InvalidAnnotation, message);
+            None
+        }
+        (least, most) => {
+            let or_auto = |found: Option<super::Found<TlsProtocol>>| {
+                found.map_or(TlsProtocol::TlsAuto, |found| found.value)
+            };
+            Some((or_auto(least), or_auto(most)))
+        }
+    };
+    (tls != DownstreamTls::default()).then_some(tls)
+}
+
+fn version(text: &str) -> Value<TlsProtocol> {
+    Ok(match value::line(text)?.as_str() {
+        "TLSv1.0" => TlsProtocol::Tlsv10,
+        "TLSv1.1" => TlsProtocol::Tlsv11,
+        "TLSv1.2" => TlsProtocol::Tlsv12,
+        "TLSv1.3" => TlsProtocol::Tlsv13,
+        other => {
+            let why = "is not a version; write TLSv1.0, TLSv1.1, TLSv1.2 or TLSv1.3";
+            return Err(ValueError::new(other, why));
+        }
+    })
+}
+
+impl DownstreamTls {
+    /// Sets versions and ciphers.
+    pub(crate) fn apply(&self, settings: &mut ServerTlsSettings) {
+        settings.cipher_suites.clone_from(&self.ciphers);
+        if let Some((least, most)) = self.versions {
+            settings.min_protocol_version = least.into();
+            settings.max_protocol_version = most.into();
+        }
+    }
+}
+
+impl Authority {
+    /// True when the Secret is that of the host's certificate (namespace, name), or the one beside it.
+    pub(crate) fn fits(&self, ingress: &Ingress, certificate: (&str, &str)) -> bool {
+        let Some((namespace, name)) = &self.secret else {
+            return false;
+        };
+        let namespace = namespace.as_ref().unwrap_or(&ingress.namespace);
+        let base = name.strip_suffix(AUTHORITY_SUFFIX);
+        &**namespace == certificate.0 && (&**name == certificate.1 || base == Some(certificate.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::parsed;
+    use super::*;
+    use rstest::rstest;
+
+    const SECRET: &str = "nginx.ingress.kubernetes.io/auth-tls-secret";
+    const CIPHER: &str = "nginx.ingress.kubernetes.io/ssl-cipher";
+    const MIN: &str = "nginx.ingress.kubernetes.io/tls-min-protocol-version";
+    const MAX: &str = "higress.io/tls-max-protocol-version";
+
+    #[rstest]
+    #[case(&[(MIN, "TLSv1.2"), (MAX, "TLSv1.3")], Some((3, 4)), 0)]
+    #[case(&[(MIN, "TLSv1.3")], Some((4, 0)), 0)]
+    #[case::crossed(&[(MIN, "TLSv1.3"), (MAX, "TLSv1.2")], None, 1)]
+    #[case::unknown(&[(MIN, "TLSv1"), (MAX, "1.2")], None, 2)]
+    fn versions(
+        #[case] annotations: &[(&str, &str)],
+        #[case] expected: Option<(i32, i32)>,
+        #[case] problems: usize,
+    ) {
+        let (tls, found) = parsed(annotations, parse);
+        let mut settings = ServerTlsSettings::default();
+        if let Some(tls) = &tls {
+            tls.apply(&mut settings);
+        }
+        let versions = (settings.min_protocol_version, settings.max_protocol_version);
+        assert_eq!(tls.map(|_| versions), expected);
+        assert_eq!(found.len(), problems, "{found:?}");
+    }
+
+    #[rstest]
+    #[case("AES128-SHA:ECDHE-RSA-AES128-SHA", &["AES128-SHA", "ECDHE-RSA-AES128-SHA"], 0)]
+    #[case("AES128-SHA,AES256-SHA", &[], 1)]
+    #[case("AES128-SHA:nope:", &["AES128-SHA"], 2)]
+    fn ciphers(#[case] value: &str, #[case] expected: &[&str], #[case] problems: usize) {
+        let (tls, found) = parsed(&[(CIPHER, value)], parse);
+        assert_eq!(tls.unwrap_or_default().ciphers, expected);
+        assert_eq!(found.len(), problems, "{found:?}");
+    }
+
+    #[rstest]
+    #[case("cert", true)]
+    #[case("n/cert", true)]
+    #[case("n/cert-cacert", true)]
+    #[case("n/other", false)]
+    #[case("m/cert", false)]
+    #[case("", false)]
+    #[case("a/b/c", false)]
+    fn authorities(#[case] value: &str, #[case] fits: bool) {
+        let (tls, _) = parsed(&[(SECRET, value)], parse);
+        let ingress = Ingress::new(Arc::from("n"), Arc::from("i"));
+        let authority = tls.unwrap().authority.unwrap();
+        assert_eq!(authority.fits(&ingress, ("n", "cert")), fits);
+    }
+}
