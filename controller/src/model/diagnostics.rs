@@ -99,6 +99,12 @@ reasons! {
     UnknownAnnotation => Warning,
     /// An annotation that has no effect beside the others.
     IneffectiveAnnotation => Warning,
+    /// An annotation names a Service that does not exist, or has no port.
+    UnresolvedService => Error,
+    /// An older Ingress decides about the same port of a Service.
+    DuplicatePolicy => Warning,
+    /// A canary for a host and path that no other Ingress has.
+    CanaryWithoutMain => Warning,
 }
 
 /// One mistake.

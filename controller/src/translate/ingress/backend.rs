@@ -100,7 +100,7 @@ fn lookup(
 }
 
 /// RFC 1123 label: a Service name ends up in a host name.
-fn is_service_name(name: &str) -> bool {
+pub(super) fn is_service_name(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     (1..=63).contains(&name.len())
         && name.bytes().all(plain)

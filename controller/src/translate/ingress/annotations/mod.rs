@@ -180,7 +180,11 @@ impl Problems {
     /// Adds something without which nothing can be served: all routes of the Ingress answer 503.
     pub(crate) fn refuse(&mut self, key: &str, reason: Reason, message: &str) {
         self.denied = true;
-        self.add(key, reason, format!("{message}; until then requests are answered with 503"));
+        self.add(
+            key,
+            reason,
+            format!("{message}; until then requests are answered with 503"),
+        );
     }
 
     /// Adds a restriction of access that cannot be put into effect: all routes of the Ingress answer 503.
