@@ -166,7 +166,10 @@ impl Updater {
             return class.snapshots.subscribe();
         }
         let start = Instant::now();
-        let built = ClassSnapshot::build(class.clone(), &self.world, &self.options);
+        // Everything for thousands of hosts takes a while: the connections go on meanwhile.
+        let built = tokio::task::block_in_place(|| {
+            ClassSnapshot::build(class.clone(), &self.world, &self.options)
+        });
         info!(
             namespace = %class.namespace,
             classes = self.classes.len() + 1,
