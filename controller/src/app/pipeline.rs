@@ -81,8 +81,11 @@ impl Pipeline {
     fn build(&mut self, host: Arc<str>, outcome: &mut Outcome) {
         let (configs, diagnostics) = match self.translate(&host) {
             Some(unit) => {
-                let mut configs = vec![unit.gateway];
-                configs.extend(unit.virtual_service);
+                let configs: Vec<_> = unit
+                    .gateway
+                    .into_iter()
+                    .chain(unit.virtual_service)
+                    .collect();
                 (configs, unit.diagnostics)
             }
             None => (Vec::new(), Vec::new()),

@@ -242,9 +242,8 @@ fn touch_upstreams(
     }
     let before = old_needs.by_upstream();
     let after = new_needs.by_upstream();
-    for (upstream, ports) in before.iter().chain(&after) {
-        let equal = before.get(upstream) == after.get(upstream);
-        if !(same && equal) && !ports.is_empty() {
+    for upstream in before.keys().chain(after.keys()) {
+        if !same || before.get(upstream) != after.get(upstream) {
             dirty.upstreams.insert((*upstream).clone());
         }
     }

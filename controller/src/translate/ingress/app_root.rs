@@ -20,7 +20,7 @@ pub(super) fn add<'a>(
     let mut offers = context.members.iter().rev().filter_map(|member| {
         // An Ingress that is closed, or only lends its backend to hosts without rules, sends nobody anywhere.
         let serves = member.ingress.rules_of(context.host).next().is_some();
-        if member.settings.denied || !serves {
+        if member.settings.denied || member.settings.canary.is_some() || !serves {
             return None;
         }
         let found = member.settings.redirect.as_ref()?.app_root.as_ref()?;
@@ -72,6 +72,7 @@ pub(super) fn add<'a>(
         part: Part::Annotation(key),
         path: matched,
         http,
+        before: Vec::new(),
     };
     routes.insert(0, route);
 }

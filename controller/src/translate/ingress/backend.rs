@@ -4,7 +4,7 @@ use shared_proto::networking::v1alpha3::{
     Destination, HttpDirectResponse, HttpRoute, HttpRouteDestination, PortSelector,
 };
 
-use super::{Context, Diagnostics};
+use super::{Context, Diagnostics, Member, weights};
 use crate::model::{Backend, BackendPort, Ingress, Reason};
 use crate::translate::names;
 
@@ -12,27 +12,25 @@ use crate::translate::names;
 const WHOLE: i32 = 100;
 /// Answer of a route whose backend cannot be told: the path stays its owner's, nobody else's backend gets its requests.
 const UNAVAILABLE: u32 = 503;
+/// Kind of the object that stands for the backends of registries.
+pub(super) const BRIDGE: &str = "McpBridge";
 
 /// A backend that cannot be told: the field below it, the reason, and words for its author.
-type Fault = (&'static str, Reason, String);
+pub(super) type Fault = (&'static str, Reason, String);
 
-/// Sets the destination of `http`. A backend that cannot be told is reported, and the route answers 503.
+/// Sets the destinations of `http`. A backend that cannot be told is reported, and the route answers 503.
 pub(super) fn set(
     context: Context<'_>,
-    ingress: &Ingress,
+    member: &Member<'_>,
     (field, backend): (String, &Backend),
     http: &mut HttpRoute,
     diagnostics: &mut Diagnostics,
 ) {
-    match destination(context, ingress, backend) {
-        Ok(destination) => http.route.push(HttpRouteDestination {
-            destination: Some(destination),
-            weight: WHOLE,
-            ..HttpRouteDestination::default()
-        }),
+    match destinations(context, member, backend) {
+        Ok(destinations) => http.route = destinations,
         Err((below, reason, message)) => {
             let message = format!("{message}; requests are answered with {UNAVAILABLE}");
-            diagnostics.add(ingress, format!("{field}{below}"), reason, message);
+            diagnostics.add(member.ingress, format!("{field}{below}"), reason, message);
             http.direct_response = Some(HttpDirectResponse {
                 status: UNAVAILABLE,
                 body: None,
@@ -41,13 +39,18 @@ pub(super) fn set(
     }
 }
 
-fn destination(
+/// The destinations of a backend, their weights adding up. There is at least one.
+pub(super) fn destinations(
     context: Context<'_>,
-    ingress: &Ingress,
+    member: &Member<'_>,
     backend: &Backend,
-) -> Result<Destination, Fault> {
+) -> Result<Vec<HttpRouteDestination>, Fault> {
+    let ingress = member.ingress;
     let (service, port) = match backend {
         Backend::Service { name, port } => (name, port),
+        Backend::Resource { kind, name } if **kind == *BRIDGE => {
+            return registry(member, name);
+        }
         Backend::Resource { kind, name } => {
             let message = format!("{kind} {name} cannot be a backend; name a service");
             return Err((".resource", Reason::UnsupportedBackend, message));
@@ -57,29 +60,58 @@ fn destination(
             return Err(("", Reason::InvalidBackend, message));
         }
     };
+    let destination = Destination {
+        host: names::service_host(context.scope, &ingress.namespace, service),
+        subset: String::new(),
+        port: Some(PortSelector {
+            number: number(context, ingress, service, port)?.into(),
+        }),
+    };
+    Ok(vec![HttpRouteDestination {
+        destination: Some(destination),
+        weight: WHOLE,
+        ..HttpRouteDestination::default()
+    }])
+}
+
+/// The backends that the annotation `destination` names.
+fn registry(member: &Member<'_>, name: &str) -> Result<Vec<HttpRouteDestination>, Fault> {
+    let message = match &member.settings.destination {
+        Some(Some(backends)) => {
+            let mut all: Vec<_> = backends.iter().map(|b| b.destination()).collect();
+            weights::normalise(&mut all);
+            return Ok(all);
+        }
+        Some(None) => format!("the annotation destination names no backend of {BRIDGE} {name}"),
+        None => format!(
+            "{BRIDGE} {name} stands for no backend by itself; name one in the annotation higress.io/destination"
+        ),
+    };
+    Err((".resource", Reason::InvalidBackend, message))
+}
+
+fn number(
+    context: Context<'_>,
+    ingress: &Ingress,
+    service: &str,
+    port: &BackendPort,
+) -> Result<u16, Fault> {
     if !is_service_name(service) {
         let message = format!("{service:?} is not the name of a service");
         return Err((".service.name", Reason::InvalidBackend, message));
     }
-    let number = match port {
-        BackendPort::Number(number) => *number,
-        BackendPort::Name(name) => lookup(context, ingress, service, name)?,
+    match port {
+        BackendPort::Number(number) => Ok(*number),
+        BackendPort::Name(name) => lookup(context, ingress, service, name),
         BackendPort::Absent => {
             let message = "there is no port; give its number or name".to_owned();
-            return Err((".service.port", Reason::InvalidBackend, message));
+            Err((".service.port", Reason::InvalidBackend, message))
         }
         BackendPort::OutOfRange(number) => {
             let message = format!("{number} is not a port; use 1 to 65535");
-            return Err((".service.port.number", Reason::InvalidBackend, message));
+            Err((".service.port.number", Reason::InvalidBackend, message))
         }
-    };
-    Ok(Destination {
-        host: names::service_host(context.scope, &ingress.namespace, service),
-        subset: String::new(),
-        port: Some(PortSelector {
-            number: number.into(),
-        }),
-    })
+    }
 }
 
 fn lookup(

@@ -5,6 +5,7 @@
 
 use shared_proto::networking::v1alpha3::HttpRoute;
 
+use super::annotations::traffic;
 use super::path::PathMatch;
 use super::route::{Part, Route};
 use super::{Context, Diagnostics, Member, backend};
@@ -20,6 +21,7 @@ pub(super) fn add<'a>(
     let mut offers: Vec<(&'a Member<'a>, &'a Backend)> = context
         .members
         .iter()
+        .filter(|member| member.settings.canary.is_none())
         .filter_map(|member| Some((member, member.ingress.default_backend.as_ref()?)))
         .collect();
     if context.host == CATCH_ALL {
@@ -64,12 +66,15 @@ pub(super) fn add<'a>(
         name: names::default_route(context.scope, ingress),
         ..HttpRoute::default()
     };
-    backend::set(context, ingress, (field, object), &mut http, diagnostics);
+    backend::set(context, member, (field, object), &mut http, diagnostics);
+    // The one thing that annotations change here: who may not come in elsewhere may not come in by this way.
+    traffic::restrict(&member.settings, &mut http);
     routes.push(Route {
         ingress,
         settings: &member.settings,
         part: Part::DefaultBackend,
         path: PathMatch::root(),
         http,
+        before: Vec::new(),
     });
 }

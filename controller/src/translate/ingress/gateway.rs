@@ -4,22 +4,46 @@ use shared_proto::networking::v1alpha3::server_tls_settings::TlSmode;
 use shared_proto::networking::v1alpha3::{Gateway, Port, Server, ServerTlsSettings};
 use shared_proto::{Config, Meta};
 
+use super::annotations::{Authority, Problem};
 use super::{Context, Diagnostics, Member};
 use crate::model::{Ingress, Reason};
 use crate::translate::names;
 
-/// The Gateway of a host.
-pub(super) fn translate(context: Context<'_>, diagnostics: &mut Diagnostics) -> Config {
+/// The Gateway of a host, and the Ingresses whose routes have to be closed: they ask for certificates of clients, and
+/// the host's HTTPS does not.
+#[derive(Debug)]
+pub(super) struct Servers<'a> {
+    pub(super) gateway: Config,
+    pub(super) closed: Vec<&'a Ingress>,
+}
+
+/// The certificate of a host.
+struct Certificate<'a> {
+    owner: &'a Ingress,
+    secret: &'a str,
+}
+
+/// The servers that the Ingresses of a host add up to; `None` when there is no Ingress.
+pub(super) fn translate<'a>(
+    context: Context<'a>,
+    members: &[&'a Member<'a>],
+    diagnostics: &mut Diagnostics,
+) -> Option<Servers<'a>> {
+    members.first()?;
     let Context { scope, host, .. } = context;
     let mut servers = vec![server(context, ("HTTP", "http"), scope.gateway_http_port)];
-    if let Some(credential) = credential(context, diagnostics) {
-        let mut https = server(context, ("HTTPS", "https"), scope.gateway_https_port);
-        https.tls = Some(ServerTlsSettings {
-            mode: TlSmode::Simple.into(),
-            credential_name: credential,
-            ..ServerTlsSettings::default()
-        });
-        servers.push(https);
+    let certificate = certificate(context, members, diagnostics);
+    let mut closed = Vec::new();
+    match &certificate {
+        Some(certificate) => {
+            let mode = mode(context, certificate, members, &mut closed, diagnostics);
+            if let Some(mode) = mode {
+                let mut https = server(context, ("HTTPS", "https"), scope.gateway_https_port);
+                https.tls = Some(settings(context, certificate, members, mode));
+                servers.push(https);
+            }
+        }
+        None => without_certificate(context, members, diagnostics),
     }
     let mut meta = Meta::new(scope.system_namespace.clone(), names::gateway(host));
     meta.annotations = [
@@ -29,7 +53,10 @@ pub(super) fn translate(context: Context<'_>, diagnostics: &mut Diagnostics) -> 
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
     .into();
     let selector = scope.gateway_selector.iter().cloned().collect();
-    Config::new(meta, Gateway { servers, selector })
+    Some(Servers {
+        gateway: Config::new(meta, Gateway { servers, selector }),
+        closed,
+    })
 }
 
 fn server(context: Context<'_>, (protocol, prefix): (&str, &str), port: u16) -> Server {
@@ -45,10 +72,122 @@ fn server(context: Context<'_>, (protocol, prefix): (&str, &str), port: u16) -> 
     }
 }
 
-/// Name of the certificate: that of the oldest Ingress with a TLS entry for exactly this host.
-fn credential(context: Context<'_>, diagnostics: &mut Diagnostics) -> Option<String> {
-    let mut first: Option<(&Ingress, String)> = None;
-    for Member { ingress, .. } in context.members {
+/// TLS of the host. Versions and ciphers are those of the oldest Ingress that says anything about TLS with clients.
+fn settings(
+    context: Context<'_>,
+    certificate: &Certificate<'_>,
+    members: &[&Member<'_>],
+    mode: TlSmode,
+) -> ServerTlsSettings {
+    let (namespace, secret) = (&certificate.owner.namespace, certificate.secret);
+    let mut settings = ServerTlsSettings {
+        mode: mode.into(),
+        credential_name: names::credential(context.scope, namespace, secret),
+        ..ServerTlsSettings::default()
+    };
+    let oldest = members
+        .iter()
+        .find_map(|m| m.settings.downstream_tls.as_ref());
+    if let Some(tls) = oldest {
+        tls.apply(&mut settings);
+    }
+    settings
+}
+
+/// Whether clients need certificates; `None` when they do and cannot be told good from bad, so that there is no HTTPS.
+///
+/// Ingresses of the certificate's namespace decide, the oldest first. What others ask for closes their own routes only.
+fn mode<'a>(
+    context: Context<'a>,
+    certificate: &Certificate<'a>,
+    members: &[&'a Member<'a>],
+    closed: &mut Vec<&'a Ingress>,
+    diagnostics: &mut Diagnostics,
+) -> Option<TlSmode> {
+    let host = context.host;
+    let owner = certificate.owner;
+    let secret = (&*owner.namespace, certificate.secret);
+    let demands: Vec<(&'a Ingress, &Authority)> = members
+        .iter()
+        .filter_map(|member| {
+            let tls = member.settings.downstream_tls.as_ref()?;
+            Some((member.ingress, tls.authority.as_ref()?))
+        })
+        .collect();
+    let mut own = demands.iter();
+    let decisive = own.find(|(ingress, _)| ingress.namespace == owner.namespace);
+    let mode = match decisive {
+        None => Some(TlSmode::Simple),
+        Some((ingress, authority)) => authority.fits(ingress, secret).then_some(TlSmode::Mutual),
+    };
+    for (ingress, authority) in demands {
+        if authority.fits(ingress, secret) && mode != Some(TlSmode::Simple) {
+            continue;
+        }
+        let consequence = match mode {
+            None => "there is no HTTPS",
+            Some(_) => {
+                closed.push(ingress);
+                "the routes of this Ingress are answered with 403"
+            }
+        };
+        let message = format!(
+            "clients of {host} cannot be verified with this, so {consequence}; in an Ingress of namespace {0}, name the Secret of the certificate, {0}/{1}, with ca.crt in it, or {1}-cacert",
+            secret.0, secret.1
+        );
+        report(
+            ingress,
+            authority.key,
+            Reason::AccessDenied,
+            message,
+            diagnostics,
+        );
+    }
+    mode
+}
+
+/// Reports what cannot have an effect without HTTPS.
+fn without_certificate(
+    context: Context<'_>,
+    members: &[&Member<'_>],
+    diagnostics: &mut Diagnostics,
+) {
+    for Member { ingress, settings } in members.iter().copied() {
+        let tls = settings.downstream_tls.as_ref();
+        if let Some(authority) = tls.and_then(|tls| tls.authority.as_ref()) {
+            let message = format!(
+                "host {} has no certificate, so there is no HTTPS in which clients could show theirs; add it to spec.tls",
+                context.host
+            );
+            let reason = Reason::IneffectiveAnnotation;
+            report(ingress, authority.key, reason, message, diagnostics);
+        }
+    }
+}
+
+fn report(
+    ingress: &Ingress,
+    key: &str,
+    reason: Reason,
+    message: String,
+    diagnostics: &mut Diagnostics,
+) {
+    let problem = Problem {
+        key: key.to_owned(),
+        reason,
+        message,
+    };
+    diagnostics.once(problem.diagnostic(ingress));
+}
+
+/// The certificate: that of the oldest Ingress with a TLS entry for exactly this host.
+fn certificate<'a>(
+    context: Context<'a>,
+    members: &[&'a Member<'a>],
+    diagnostics: &mut Diagnostics,
+) -> Option<Certificate<'a>> {
+    let mut first: Option<Certificate<'a>> = None;
+    for Member { ingress, .. } in members.iter().copied() {
         let Some((index, tls)) = ingress.tls_of(context.host) else {
             continue;
         };
@@ -61,11 +200,17 @@ fn credential(context: Context<'_>, diagnostics: &mut Diagnostics) -> Option<Str
             diagnostics.add(ingress, field, Reason::MissingTlsSecret, message);
             continue;
         }
-        let name = names::credential(context.scope, &ingress.namespace, &tls.secret);
         match &first {
-            None => first = Some((ingress, name)),
-            Some((_, used)) if *used == name => {}
-            Some((owner, used)) => {
+            None => {
+                first = Some(Certificate {
+                    owner: ingress,
+                    secret: &tls.secret,
+                });
+            }
+            Some(Certificate { owner, secret })
+                if owner.namespace == ingress.namespace && **secret == *tls.secret => {}
+            Some(Certificate { owner, secret }) => {
+                let used = names::credential(context.scope, &owner.namespace, secret);
                 let message = format!(
                     "host {} has its certificate from Ingress {}/{} ({used}), which is older (or first by name at equal age)",
                     context.host, owner.namespace, owner.name
@@ -74,5 +219,5 @@ fn credential(context: Context<'_>, diagnostics: &mut Diagnostics) -> Option<Str
             }
         }
     }
-    first.map(|(_, name)| name)
+    first
 }

@@ -5,7 +5,9 @@
 pub mod annotations;
 mod app_root;
 mod backend;
+mod canary;
 mod default_backend;
+mod error_page;
 mod gateway;
 mod needs;
 mod order;
@@ -13,6 +15,7 @@ mod path;
 mod route;
 mod rules;
 mod upstream;
+mod weights;
 
 pub use needs::needs;
 pub use upstream::{UpstreamInputs, translate_upstream};
@@ -25,8 +28,9 @@ use shared_proto::{Config, Meta};
 use crate::model::{Diagnostic, Ingress, ObjectKind, ObjectRef, Reason, Scope};
 use crate::resolve::Services;
 use crate::translate::names;
-use annotations::Settings;
+use annotations::{Settings, traffic};
 use route::Route;
+use rules::Rules;
 
 /// Everything that a host is built from.
 #[derive(Clone, Copy)]
@@ -81,8 +85,8 @@ pub struct RouteSource {
 /// What a host becomes.
 #[derive(Clone, Debug)]
 pub struct Unit {
-    /// The servers of the host.
-    pub gateway: Config,
+    /// The servers of the host; absent when only canaries of other Ingresses are left.
+    pub gateway: Option<Config>,
     /// Its routes; absent when it has none.
     pub virtual_service: Option<Config>,
     /// What is wrong with the objects, as far as this host is concerned.
@@ -111,24 +115,40 @@ pub fn translate_host(inputs: &HostInputs<'_>) -> Option<Unit> {
         services: inputs.services,
     };
     let mut diagnostics = Diagnostics::default();
-    let gateway = gateway::translate(context, &mut diagnostics);
-    let mut routes = rules::translate(context, &mut diagnostics);
+    let Rules { mut routes, mains } = rules::translate(context, &mut diagnostics);
+    let servers = gateway::translate(context, &mains, &mut diagnostics);
     default_backend::add(context, &mut routes, &mut diagnostics);
     app_root::add(context, &mut routes, &mut diagnostics);
     order::sort(&mut routes);
+    let mut routes = order::flatten(routes);
+    let owner = routes.first().map(|route| route.ingress);
+    error_page::add(context, &mut routes, &mut diagnostics);
     routes.iter_mut().for_each(annotations::close);
+    let (gateway, closed) = servers.map_or((None, Vec::new()), |servers| {
+        (Some(servers.gateway), servers.closed)
+    });
+    close(&mut routes, &closed);
     let provenance = routes.iter().map(Route::provenance).collect();
     Some(Unit {
         gateway,
-        virtual_service: virtual_service(context, routes),
+        virtual_service: owner.map(|owner| virtual_service(context, owner, routes)),
         diagnostics: diagnostics.0,
         provenance,
     })
 }
 
-fn virtual_service(context: Context<'_>, routes: Vec<Route<'_>>) -> Option<Config> {
+/// Closes the routes of Ingresses whose demands on clients are not met by the servers.
+fn close(routes: &mut [Route<'_>], closed: &[&Ingress]) {
+    for route in routes {
+        if closed.iter().any(|i| i.age() == route.ingress.age()) {
+            traffic::forbid(&mut route.http);
+        }
+    }
+}
+
+fn virtual_service(context: Context<'_>, owner: &Ingress, routes: Vec<Route<'_>>) -> Config {
     let Context { scope, host, .. } = context;
-    let name = names::virtual_service(routes.first()?.ingress, host);
+    let name = names::virtual_service(owner, host);
     let mut meta = Meta::new(scope.system_namespace.clone(), name);
     let cluster = scope.cluster_in_names().to_owned();
     meta.annotations
@@ -139,7 +159,7 @@ fn virtual_service(context: Context<'_>, routes: Vec<Route<'_>>) -> Option<Confi
         http: routes.into_iter().map(|route| route.http).collect(),
         ..VirtualService::default()
     };
-    Some(Config::new(meta, spec))
+    Config::new(meta, spec)
 }
 
 /// What is wrong, in the order in which it was found.

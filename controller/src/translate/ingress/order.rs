@@ -6,6 +6,16 @@ use shared_proto::networking::v1alpha3::string_match::MatchType;
 
 use super::route::Route;
 
+/// Puts the routes for some of another's requests before it.
+pub(super) fn flatten(routes: Vec<Route<'_>>) -> Vec<Route<'_>> {
+    let mut all = Vec::with_capacity(routes.len());
+    for mut route in routes {
+        all.append(&mut route.before);
+        all.push(route);
+    }
+    all
+}
+
 /// Stable sort: Exact before Prefix before regular expressions, longer before shorter, more conditions before fewer, then the order in which they
 /// came (oldest Ingress first). What takes everything comes last, and a default backend after that.
 pub(super) fn sort(routes: &mut [Route<'_>]) {

@@ -47,6 +47,8 @@ pub(super) struct Route<'a> {
     pub(super) path: PathMatch,
     /// The route as it will be served.
     pub(super) http: HttpRoute,
+    /// Routes for some of its requests; they are tried just before it.
+    pub(super) before: Vec<Self>,
 }
 
 impl Route<'_> {

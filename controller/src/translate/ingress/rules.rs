@@ -4,50 +4,193 @@ use std::collections::HashMap;
 
 use shared_proto::networking::v1alpha3::HttpRoute;
 
-use super::annotations::{self, Identity};
+use super::annotations::{self, Identity, traffic};
+use super::canary::{self, Offer};
 use super::path::{PathKind, PathMatch};
 use super::route::{Part, Route};
 use super::{Context, Diagnostics, Member, backend};
 use crate::model::{Ingress, Reason};
 use crate::translate::names;
 
-/// Routes in order of age.
-pub(super) fn translate<'a>(context: Context<'a>, diagnostics: &mut Diagnostics) -> Vec<Route<'a>> {
-    let mut routes: Vec<Route<'a>> = Vec::new();
-    let mut claims: HashMap<(PathMatch, Identity), &'a Ingress> = HashMap::new();
+/// What tells the routes of a host apart.
+type Claim = (PathMatch, Identity);
+
+/// Routes of a host's rules.
+#[derive(Debug, Default)]
+pub(super) struct Rules<'a> {
+    /// The routes in order of age.
+    pub(super) routes: Vec<Route<'a>>,
+    /// Indexes of the members that serve the host: all but canaries of others.
+    pub(super) mains: Vec<&'a Member<'a>>,
+}
+
+/// A path as it stands in an Ingress.
+#[derive(Clone)]
+struct Stated<'a> {
+    member: &'a Member<'a>,
+    part: Part<'a>,
+    claim: Claim,
+}
+
+/// Routes of the rules, with their canaries.
+pub(super) fn translate<'a>(context: Context<'a>, diagnostics: &mut Diagnostics) -> Rules<'a> {
+    let mut builder = Builder {
+        context,
+        rules: Rules::default(),
+        claims: HashMap::new(),
+    };
+    let mut canaries = Vec::new();
     for member in context.members {
-        let ingress = member.ingress;
-        if !member.settings.is_served() {
-            continue;
+        let is_canary = member.settings.canary.is_some();
+        if !is_canary {
+            builder.rules.mains.push(member);
         }
-        let identity = member.settings.identity();
-        for (rule, object) in ingress.rules_of(context.host) {
-            for (index, path) in object.paths.iter().enumerate() {
-                let part = Part::Path {
-                    rule,
-                    path: index,
-                    object: path,
-                };
-                let matched = match PathMatch::parse(path, &member.settings) {
-                    Ok(matched) => matched,
-                    Err((below, reason, message)) => {
-                        diagnostics.add(ingress, part.field() + below, reason, message);
-                        continue;
-                    }
-                };
-                let claim = (matched.clone(), identity.clone());
-                if let Some(owner) = claims.get(&claim) {
-                    let message = taken(context.host, &matched, owner, ingress);
-                    diagnostics.add(ingress, part.field(), Reason::DuplicateRoute, message);
-                    continue;
-                }
-                // A path belongs to its owner even while its backend cannot be told.
-                claims.insert(claim, ingress);
-                routes.push(route(context, member, (part, matched), diagnostics));
+        for stated in stated(context, member, diagnostics) {
+            if is_canary {
+                canaries.push(stated);
+            } else {
+                builder.add(&stated, diagnostics);
             }
         }
     }
-    routes
+    let offers = builder.offers(canaries, diagnostics);
+    let mut rules = builder.rules;
+    canary::attach(context, &mut rules.routes, offers, diagnostics);
+    rules
+}
+
+/// The paths of an Ingress that can be served.
+fn stated<'a>(
+    context: Context<'a>,
+    member: &'a Member<'a>,
+    diagnostics: &mut Diagnostics,
+) -> Vec<Stated<'a>> {
+    let mut all = Vec::new();
+    if !member.settings.is_served() {
+        return all;
+    }
+    for (rule, object) in member.ingress.rules_of(context.host) {
+        for (index, path) in object.paths.iter().enumerate() {
+            let part = Part::Path {
+                rule,
+                path: index,
+                object: path,
+            };
+            match PathMatch::parse(path, &member.settings) {
+                Ok(matched) => all.push(Stated {
+                    member,
+                    part,
+                    claim: (matched, member.settings.identity()),
+                }),
+                Err((below, reason, message)) => {
+                    diagnostics.add(member.ingress, part.field() + below, reason, message);
+                }
+            }
+        }
+    }
+    all
+}
+
+struct Builder<'a> {
+    context: Context<'a>,
+    rules: Rules<'a>,
+    /// Claim -> index of its route.
+    claims: HashMap<Claim, usize>,
+}
+
+impl<'a> Builder<'a> {
+    /// Adds a route, unless its path is taken.
+    fn add(&mut self, stated: &Stated<'a>, diagnostics: &mut Diagnostics) {
+        let Stated {
+            member,
+            part,
+            claim,
+        } = stated;
+        let owner = self.claims.get(claim);
+        if let Some(owner) = owner.and_then(|index| self.rules.routes.get(*index)) {
+            let message = taken(self.context.host, &claim.0, owner.ingress, member.ingress);
+            diagnostics.add(
+                member.ingress,
+                part.field(),
+                Reason::DuplicateRoute,
+                message,
+            );
+            return;
+        }
+        // A path belongs to its owner even while its backend cannot be told.
+        self.claims.insert(claim.clone(), self.rules.routes.len());
+        let path = claim.0.clone();
+        let route = route(self.context, member, (*part, path), diagnostics);
+        self.rules.routes.push(route);
+    }
+
+    /// Finds the routes that canaries belong to. Where there is none, the oldest of several canaries becomes it.
+    fn offers(
+        &mut self,
+        canaries: Vec<Stated<'a>>,
+        diagnostics: &mut Diagnostics,
+    ) -> Vec<Offer<'a>> {
+        let mut claimants: HashMap<&Claim, Vec<&Member<'a>>> = HashMap::new();
+        for Stated { member, claim, .. } in &canaries {
+            let all = claimants.entry(claim).or_default();
+            if all.iter().all(|m| m.ingress.age() != member.ingress.age()) {
+                all.push(member);
+            }
+        }
+        let mut offers: Vec<Offer<'a>> = Vec::new();
+        for stated in &canaries {
+            let Stated {
+                member,
+                part,
+                claim,
+            } = stated;
+            let (host, path) = (self.context.host, &claim.0.path);
+            if let Some(&main) = self.claims.get(claim) {
+                let again = |offer: &Offer<'a>| {
+                    offer.main == main && offer.member.ingress.age() == member.ingress.age()
+                };
+                let own = self.rules.routes.get(main);
+                let own = own.is_some_and(|route| route.ingress.age() == member.ingress.age());
+                if own || offers.iter().any(again) {
+                    let message = taken(host, &claim.0, member.ingress, member.ingress);
+                    diagnostics.add(
+                        member.ingress,
+                        part.field(),
+                        Reason::DuplicateRoute,
+                        message,
+                    );
+                    continue;
+                }
+                offers.push(Offer {
+                    member,
+                    part: *part,
+                    main,
+                });
+                continue;
+            }
+            let several = claimants.get(claim).is_some_and(|all| all.len() > 1);
+            let message = if several {
+                self.add(stated, diagnostics);
+                if !self.rules.mains.iter().any(|m| std::ptr::eq(*m, *member)) {
+                    self.rules.mains.push(member);
+                }
+                format!(
+                    "host {host} has canaries only for path {path}; this one, the oldest, is taken for the main Ingress; remove its annotation canary"
+                )
+            } else {
+                format!(
+                    "no other Ingress has path {path} on host {host} with the same conditions, so this canary gets no requests; add the main Ingress, or remove the annotation canary"
+                )
+            };
+            diagnostics.add(
+                member.ingress,
+                part.field(),
+                Reason::CanaryWithoutMain,
+                message,
+            );
+        }
+        offers
+    }
 }
 
 fn route<'a>(
@@ -64,13 +207,8 @@ fn route<'a>(
     };
     if let Part::Path { object, .. } = part {
         let field = format!("{}.backend", part.field());
-        backend::set(
-            context,
-            ingress,
-            (field, &object.backend),
-            &mut http,
-            diagnostics,
-        );
+        let backend = (field, &object.backend);
+        backend::set(context, member, backend, &mut http, diagnostics);
     }
     let mut route = Route {
         ingress,
@@ -78,8 +216,10 @@ fn route<'a>(
         part,
         path,
         http,
+        before: Vec::new(),
     };
     annotations::apply(&mut route, diagnostics);
+    traffic::apply(context, &mut route, diagnostics);
     route
 }
 

@@ -1,11 +1,21 @@
 //! Policies of an upstream: the DestinationRule that the annotations of all Ingresses that refer to it add up to.
+//!
+//! Each port has the policy of the oldest Ingress that refers to it and has one. Policies are not mixed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use shared_proto::Config;
+use shared_proto::networking::v1alpha3::traffic_policy::PortTrafficPolicy;
+use shared_proto::networking::v1alpha3::{DestinationRule, PortSelector, TrafficPolicy};
+use shared_proto::{Config, Meta};
 
-use crate::model::{Diagnostic, Ingress, Scope, Upstream};
+use super::annotations::Settings;
+use super::backend::is_service_name;
+use super::needs::needs;
+use super::object_ref;
+use crate::model::{BackendPort, Diagnostic, Ingress, Reason, Scope, Upstream};
 use crate::resolve::Services;
+use crate::translate::names;
 
 /// Everything that an upstream's policy is built from.
 #[derive(Clone, Copy)]
@@ -29,8 +39,115 @@ impl std::fmt::Debug for UpstreamInputs<'_> {
     }
 }
 
+/// Port -> who decides about it, and how. No port stands for the upstream as a whole.
+type Policies<'a> = BTreeMap<Option<u16>, (&'a Ingress, PortTrafficPolicy)>;
+
 /// Translates the policy of one upstream: its DestinationRule, if there is one, and what is wrong with the Ingresses.
 pub fn translate_upstream(inputs: &UpstreamInputs<'_>) -> (Option<Config>, Vec<Diagnostic>) {
-    let _ = inputs;
-    (None, Vec::new())
+    let mut policies = Policies::new();
+    let mut diagnostics = Vec::new();
+    let registry = inputs.upstream.registry_host().is_some();
+    if !registry && !is_service_name(inputs.upstream.name()) {
+        // Reported by the hosts that refer to it.
+        return (None, diagnostics);
+    }
+    for ingress in inputs.ingresses {
+        let policy = policy(inputs.scope, ingress);
+        for port in needs(ingress).ports_of(inputs.upstream) {
+            let Some(port) = number(inputs, port) else {
+                continue;
+            };
+            match policies.get(&port) {
+                Some((_, used)) if *used == policy => {}
+                Some((owner, _)) => {
+                    let found = conflict(inputs.upstream, port, owner, ingress);
+                    if !diagnostics.contains(&found) {
+                        diagnostics.push(found);
+                    }
+                }
+                None => _ = policies.insert(port, (ingress, policy.clone())),
+            }
+        }
+    }
+    if policies.is_empty() {
+        return (None, diagnostics);
+    }
+    (Some(config(inputs, policies)), diagnostics)
+}
+
+/// What an Ingress asks for, of no port yet.
+fn policy(scope: &Scope, ingress: &Ingress) -> PortTrafficPolicy {
+    let (settings, _) = Settings::parse(ingress);
+    let mut policy = PortTrafficPolicy::default();
+    if let Some(tls) = &settings.upstream_tls {
+        tls.apply(scope, &mut policy);
+    }
+    policy.load_balancer = settings.load_balance.as_ref().map(|lb| lb.settings());
+    policy
+}
+
+/// The number of a port, `Some(None)` for the upstream as a whole; `None` when it cannot be told, which hosts report.
+fn number(inputs: &UpstreamInputs<'_>, port: &BackendPort) -> Option<Option<u16>> {
+    let upstream = inputs.upstream;
+    match port {
+        BackendPort::Number(number) => Some(Some(*number)),
+        BackendPort::Name(name) => {
+            let service = inputs
+                .services
+                .service(upstream.namespace(), upstream.name())?;
+            service.port(name).map(Some)
+        }
+        BackendPort::Absent if upstream.registry_host().is_some() => Some(None),
+        BackendPort::Absent | BackendPort::OutOfRange(_) => None,
+    }
+}
+
+fn conflict(
+    upstream: &Upstream,
+    port: Option<u16>,
+    owner: &Ingress,
+    loser: &Ingress,
+) -> Diagnostic {
+    let port = port.map_or(String::new(), |port| format!(":{port}"));
+    let message = format!(
+        "load balancing and protocol of {}/{}{port} are those of Ingress {}/{}, which is older (or first by name at equal age); give both the same annotations",
+        upstream.namespace(),
+        upstream.name(),
+        owner.namespace,
+        owner.name
+    );
+    Diagnostic {
+        object: Some(object_ref(loser)),
+        place: None,
+        field: "metadata.annotations".to_owned(),
+        reason: Reason::DuplicatePolicy,
+        message,
+    }
+}
+
+fn config(inputs: &UpstreamInputs<'_>, policies: Policies<'_>) -> Config {
+    let mut policy = TrafficPolicy::default();
+    for (port, (_, settings)) in policies {
+        match port {
+            None => {
+                policy.load_balancer = settings.load_balancer;
+                policy.connection_pool = settings.connection_pool;
+                policy.tls = settings.tls;
+            }
+            Some(number) => policy.port_level_settings.push(PortTrafficPolicy {
+                port: Some(PortSelector {
+                    number: number.into(),
+                }),
+                ..settings
+            }),
+        }
+    }
+    let scope = inputs.scope;
+    let name = names::destination_rule(scope, inputs.upstream);
+    let spec = DestinationRule {
+        host: names::upstream_host(scope, inputs.upstream),
+        traffic_policy: Some(policy),
+        ..DestinationRule::default()
+    };
+    Config::new(Meta::new(scope.system_namespace.clone(), name), spec)
 }

@@ -95,7 +95,7 @@ impl Fallback {
     }
 
     /// The Service with its first port; one that cannot be found is reported.
-    pub(crate) fn resolve(
+    pub(in crate::translate::ingress) fn resolve(
         &self,
         context: Context<'_>,
         ingress: &Ingress,
@@ -126,7 +126,7 @@ impl Fallback {
     }
 
     /// Adds the Service to all destinations, and what sends errors to the route of error pages.
-    pub(crate) fn apply(
+    pub(in crate::translate::ingress) fn apply(
         &self,
         context: Context<'_>,
         ingress: &Ingress,

@@ -126,7 +126,7 @@ impl Mirror {
     }
 
     /// Sets the mirror. A Service that does not exist, or has no port, is reported and gets no copies.
-    pub(crate) fn apply(
+    pub(in crate::translate::ingress) fn apply(
         &self,
         context: Context<'_>,
         ingress: &Ingress,

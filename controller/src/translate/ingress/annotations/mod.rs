@@ -36,7 +36,7 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 mod text;
-mod traffic;
+pub(super) mod traffic;
 pub mod unsupported;
 mod upstream_tls;
 pub mod value;
@@ -48,6 +48,7 @@ use shared_proto::networking::v1alpha3::{HttpDirectResponse, HttpRoute};
 use super::route::Route;
 use super::{Diagnostics, object_ref};
 use crate::model::{Diagnostic, Ingress, Reason};
+pub(crate) use downstream_tls::Authority;
 pub(crate) use matching::Identity;
 use table::Key;
 use value::{Value, ValueError};
@@ -272,6 +273,11 @@ impl Settings {
     pub(crate) fn identity(&self) -> Identity {
         let matching = self.matching.as_ref();
         matching.map_or_else(Identity::default, |m| m.identity.clone())
+    }
+
+    /// True when it says how backends are spoken to, or which endpoint is chosen.
+    pub(crate) fn has_policy(&self) -> bool {
+        self.upstream_tls.is_some() || self.load_balance.is_some()
     }
 
     /// False when a condition cannot be read, so that routes would take requests that are not meant for them.

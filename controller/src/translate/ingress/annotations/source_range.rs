@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use shared_proto::networking::v1alpha3::{
-    HttpDirectResponse, HttpFilter, HttpRoute, IpAccessControl, http_filter::Filter,
+    HttpFilter, HttpRoute, IpAccessControl, http_filter::Filter,
 };
 
 use super::table::{ALLOWLIST_SOURCE_RANGE, DENYLIST_SOURCE_RANGE, Key, WHITELIST_SOURCE_RANGE};
@@ -17,8 +17,6 @@ use crate::model::Reason;
 const ALLOW_FILTER: &str = "ip-access-control";
 const SECOND_ALLOW_FILTER: &str = "ip-access-control-allowlist";
 const DENY_FILTER: &str = "ip-access-control-denylist";
-/// Answer to clients that may not come in.
-const FORBIDDEN: u32 = 403;
 
 /// Who may use a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -117,12 +115,7 @@ impl SourceRange {
     /// Adds the filters, or answers all requests when nobody may come in.
     pub(crate) fn apply(&self, http: &mut HttpRoute) {
         if self.nobody {
-            http.route.clear();
-            http.redirect = None;
-            http.direct_response = Some(HttpDirectResponse {
-                status: FORBIDDEN,
-                body: None,
-            });
+            super::traffic::forbid(http);
             return;
         }
         let mut add = |name: &str, control| {

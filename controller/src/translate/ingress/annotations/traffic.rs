@@ -1,7 +1,13 @@
 //! Families that restrict requests, limit them, or bring in further Services.
 
+use shared_proto::networking::v1alpha3::{HttpDirectResponse, HttpRoute};
+
 use super::super::route::Route;
 use super::super::{Context, Diagnostics};
+use super::Settings;
+
+/// Answer to clients that may not come in.
+const FORBIDDEN: u32 = 403;
 
 /// Puts them into effect, in Higress's order, after those that shape requests.
 pub(crate) fn apply(context: Context<'_>, route: &mut Route<'_>, diagnostics: &mut Diagnostics) {
@@ -23,12 +29,22 @@ pub(crate) fn apply(context: Context<'_>, route: &mut Route<'_>, diagnostics: &m
     }
 }
 
-/// Lets in only those who may; the one part that holds for default backends too.
-pub(crate) fn restrict(
-    settings: &super::Settings,
-    http: &mut shared_proto::networking::v1alpha3::HttpRoute,
-) {
+/// Lets in only those who may.
+pub(crate) fn restrict(settings: &Settings, http: &mut HttpRoute) {
     if let Some(range) = &settings.source_range {
         range.apply(http);
     }
+}
+
+/// Lets nobody in.
+pub(crate) fn forbid(http: &mut HttpRoute) {
+    *http = HttpRoute {
+        name: std::mem::take(&mut http.name),
+        r#match: std::mem::take(&mut http.r#match),
+        direct_response: Some(HttpDirectResponse {
+            status: FORBIDDEN,
+            body: None,
+        }),
+        ..HttpRoute::default()
+    };
 }

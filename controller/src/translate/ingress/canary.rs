@@ -1,0 +1,150 @@
+//! Canary Ingresses on the routes of the Ingresses that they belong to.
+//!
+//! A canary belongs to the route of the same host, path and conditions. It never makes a host or a path of its own, with one
+//! exception: when several canaries agree on a path that no other Ingress has, the oldest of them is taken for the main one.
+
+use std::collections::BTreeMap;
+
+use shared_proto::networking::v1alpha3::string_match::MatchType;
+use shared_proto::networking::v1alpha3::{Headers, HttpRoute, HttpRouteDestination, StringMatch};
+
+use super::annotations::Settings;
+use super::annotations::canary::{Canary, HeaderValue};
+use super::route::{Part, Route};
+use super::{Context, Diagnostics, Member, backend, weights};
+use crate::translate::names;
+
+/// A path of a canary, and the index of the route that it belongs to.
+#[derive(Clone, Debug)]
+pub(super) struct Offer<'a> {
+    pub(super) member: &'a Member<'a>,
+    pub(super) part: Part<'a>,
+    pub(super) main: usize,
+}
+
+/// Puts canaries into effect, oldest first.
+pub(super) fn attach<'a>(
+    context: Context<'a>,
+    routes: &mut [Route<'a>],
+    offers: Vec<Offer<'a>>,
+    diagnostics: &mut Diagnostics,
+) {
+    let mut shares: BTreeMap<usize, Vec<(u64, Vec<HttpRouteDestination>)>> = BTreeMap::new();
+    for offer in offers {
+        let settings = &offer.member.settings;
+        let (Some(canary), Some(main)) = (&settings.canary, routes.get_mut(offer.main)) else {
+            continue;
+        };
+        let Some(destinations) = destinations(context, &offer, main, diagnostics) else {
+            continue;
+        };
+        match canary {
+            Canary::Nothing => {}
+            Canary::Share(share) => {
+                let all = shares.entry(offer.main).or_default();
+                all.push((*share, with_headers(destinations, headers(settings))));
+            }
+            Canary::Header { name, value } => {
+                let copy = copy(context, &offer, main, (name, value), destinations);
+                main.before.push(copy);
+            }
+        }
+    }
+    for (main, canaries) in shares {
+        if let Some(main) = routes.get_mut(main) {
+            share(&mut main.http, canaries);
+        }
+    }
+}
+
+/// The canary's destinations; the main one stands in for them. Nothing when the canary or the main route gets no traffic.
+fn destinations(
+    context: Context<'_>,
+    offer: &Offer<'_>,
+    main: &Route<'_>,
+    diagnostics: &mut Diagnostics,
+) -> Option<Vec<HttpRouteDestination>> {
+    let Part::Path { object, .. } = offer.part else {
+        return None;
+    };
+    if offer.member.settings.denied {
+        return None;
+    }
+    let mut all = match backend::destinations(context, offer.member, &object.backend) {
+        Ok(all) => all,
+        Err((below, reason, message)) => {
+            let field = format!("{}.backend{below}", offer.part.field());
+            let message = format!("{message}; the canary gets no requests");
+            diagnostics.add(offer.member.ingress, field, reason, message);
+            return None;
+        }
+    };
+    let first = main.http.route.first()?;
+    for destination in &mut all {
+        let fallbacks = first.destination.iter().chain(&first.fallback_clusters);
+        destination.fallback_clusters = fallbacks.cloned().collect();
+    }
+    Some(all)
+}
+
+/// The main route with another backend, for requests with a header.
+fn copy<'a>(
+    context: Context<'a>,
+    offer: &Offer<'a>,
+    main: &Route<'a>,
+    (name, value): (&str, &HeaderValue),
+    destinations: Vec<HttpRouteDestination>,
+) -> Route<'a> {
+    let ingress = offer.member.ingress;
+    let mut http = HttpRoute {
+        name: names::route(context.scope, ingress),
+        route: destinations,
+        headers: headers(&offer.member.settings),
+        ..main.http.clone()
+    };
+    let match_type = match value {
+        HeaderValue::Exact(text) => MatchType::Exact(text.clone()),
+        HeaderValue::Regex(text) => MatchType::Regex(text.clone()),
+    };
+    for condition in &mut http.r#match {
+        // Conditions on other headers do not hold for the canary; those on host and path do.
+        condition.headers.retain(|name, _| name.starts_with(':'));
+        let value = StringMatch {
+            match_type: Some(match_type.clone()),
+        };
+        condition.headers.insert(name.to_owned(), value);
+    }
+    Route {
+        ingress,
+        // Who may use the main route may use this one.
+        settings: main.settings,
+        part: offer.part,
+        path: main.path.clone(),
+        http,
+        before: Vec::new(),
+    }
+}
+
+/// Shares the requests of a route with canaries.
+fn share(http: &mut HttpRoute, canaries: Vec<(u64, Vec<HttpRouteDestination>)>) {
+    let main = std::mem::take(&mut http.route);
+    // The canaries have headers of their own.
+    let main = with_headers(main, http.headers.take());
+    http.route = weights::split(main, canaries);
+}
+
+fn with_headers(
+    mut destinations: Vec<HttpRouteDestination>,
+    headers: Option<Headers>,
+) -> Vec<HttpRouteDestination> {
+    for destination in &mut destinations {
+        destination.headers.clone_from(&headers);
+    }
+    destinations
+}
+
+/// The headers that an Ingress asks for.
+fn headers(settings: &Settings) -> Option<Headers> {
+    let control = settings.header_control.as_ref()?;
+    Some(control.headers().clone())
+}
