@@ -10,6 +10,8 @@ use controller::model::{
     Backend, BackendPort, Ingress, IngressPath, IngressRule, IngressTls, ObjectKind, ObjectRef,
     PathType, Scope, Service, ServicePort, parse_host,
 };
+use controller::translate::ingress::annotations::table::{HIGRESS, KEYS, NGINX};
+use controller::translate::ingress::annotations::unsupported::UNSUPPORTED;
 use proptest::prelude::*;
 use shared_proto::Kind;
 
@@ -42,7 +44,9 @@ fn path() -> impl Strategy<Value = IngressPath> {
         1 => Just(PathType::Absent),
         1 => Just(PathType::Unknown(text("Odd"))),
     ];
-    let path = pick(&["", "/", "/a", "/a/", "/a/b", "/b", "b", "/*"]);
+    let path = pick(&[
+        "", "/", "/a", "/a/", "/a/b", "/b", "b", "/*", "/(a)/b.?", "/[a",
+    ]);
     (path, path_type, backend()).prop_map(|(path, path_type, backend)| IngressPath {
         path,
         path_type,
@@ -68,14 +72,77 @@ fn tls() -> impl Strategy<Value = IngressTls> {
     })
 }
 
+/// An annotation of any known key, one that does nothing, or one that nobody knows; with a value that may fit or not.
+fn annotation() -> impl Strategy<Value = (Arc<str>, Arc<str>)> {
+    let known = proptest::sample::select(KEYS);
+    let known = (known, any::<bool>()).prop_map(|(key, nginx)| {
+        let full = if nginx { key.nginx } else { key.higress };
+        format!("{full}{}", if key.named { "x" } else { "" })
+    });
+    let key = prop_oneof![
+        12 => known,
+        1 => proptest::sample::select(UNSUPPORTED).prop_map(|row| format!("{NGINX}{}", row.name)),
+        1 => "[a-z/.-]{0,12}".prop_map(|name| format!("{HIGRESS}{name}")),
+    ];
+    let value = prop_oneof![
+        5 => Just("true".to_owned()),
+        12 => proptest::sample::select(VALUES).prop_map(str::to_owned),
+        1 => ".{0,12}",
+    ];
+    (key, value).prop_map(|(key, value)| (Arc::from(key), Arc::from(value)))
+}
+
+/// Values that some annotation takes, and near misses.
+const VALUES: &[&str] = &[
+    "",
+    "*",
+    "on",
+    "off",
+    "0",
+    "1",
+    "5",
+    "-1",
+    "50",
+    "99999999999",
+    "503, 404",
+    "/",
+    "/x",
+    "/$1",
+    "/$9\\",
+    "s",
+    "n/s",
+    "m/t:80",
+    "http://b.test",
+    "https://b.test:8443/x?y#z",
+    "b.test",
+    "GET POST",
+    "x-a 1\nx-b \"2 3\"",
+    "10.0.0.0/8, ::1",
+    "10.0.0.0/99",
+    "error http_503",
+    "(unclosed",
+    "a.*|b",
+    "HTTPS",
+    "grpc",
+    "least_conn",
+    "$http_x",
+    "cookie",
+    "TLSv1.2",
+    "x",
+    "x-cacert",
+    "\u{1}",
+    "30% a.nacos:80 v1\n70% b.static",
+];
+
 fn ingress() -> impl Strategy<Value = Event> {
     let name = (pick(&["n", "m", "higress-system"]), pick(&["i", "j", "k"]));
     let class = prop_oneof![5 => Just(Some(text("higress"))), 1 => Just(None)];
     let default = proptest::option::weighted(0.2, backend());
     let rules = proptest::collection::vec(rule(), 0..4);
     let tls = proptest::collection::vec(tls(), 0..3);
-    (name, 0i64..3, class, default, rules, tls).prop_map(
-        |((namespace, name), created, class_name, default_backend, rules, tls)| {
+    let annotations = proptest::collection::vec(annotation(), 0..5);
+    (name, 0i64..3, class, default, rules, tls, annotations).prop_map(
+        |((namespace, name), created, class_name, default_backend, rules, tls, annotations)| {
             let reference = reference(ObjectKind::Ingress, &namespace, &name);
             let mut ingress = Ingress::new(namespace, name);
             ingress.created = created;
@@ -83,6 +150,7 @@ fn ingress() -> impl Strategy<Value = Event> {
             ingress.default_backend = default_backend;
             ingress.rules = rules.into();
             ingress.tls = tls.into();
+            ingress.annotations = annotations.into_iter().collect();
             (
                 reference,
                 Some(Object::Ingress(Box::new(ingress.indexed()))),

@@ -158,7 +158,7 @@ pub(crate) fn report(annotations: &Annotations<'_>, problems: &mut Problems) {
         if let Some(key) = KEYS.iter().find(|key| key.reads(name)) {
             other_prefix(full, key, nginx, problems);
         } else if let Some(row) = UNSUPPORTED.iter().find(|row| row.name == name) {
-            row.report(full, nginx, problems);
+            row.report(full, problems);
         } else {
             let message = "is not known and does nothing; look for a misspelling, or remove it";
             problems.add(full, Reason::UnknownAnnotation, message);
@@ -174,16 +174,15 @@ fn other_prefix(full: &str, key: &Key, nginx: bool, problems: &mut Problems) {
 }
 
 impl Unsupported {
-    fn report(&self, full: &str, nginx: bool, problems: &mut Problems) {
-        let whose = if nginx { "ingress-nginx" } else { "Higress" };
+    fn report(&self, full: &str, problems: &mut Problems) {
         let Self {
             effect, instead, ..
         } = self;
         if self.denies {
-            let message = format!("{whose} would {effect}, which is not supported here; {instead}");
+            let message = format!("would {effect}, which is not supported; {instead}");
             problems.deny(full, &message);
         } else {
-            let message = format!("{whose} would {effect}, here it does nothing; {instead}");
+            let message = format!("would {effect}, here it does nothing; {instead}");
             problems.add(full, Reason::UnsupportedAnnotation, message);
         }
     }
