@@ -3,6 +3,7 @@
 //! Rules: xDS protocol ("ACK/NACK and resource type instance version", "incremental xDS", "eventual consistency
 //! considerations"). One response per type is in flight; what changes meanwhile merges into the next one.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::discovery::{DeltaDiscoveryRequest, DiscoveryRequest};
@@ -81,6 +82,8 @@ pub struct Session {
     table: TypeTable,
     /// In push order.
     watches: Vec<Watch>,
+    /// Names that have to be sent again of types that the client did not ask for yet (`TypeTable::awaiting`).
+    awaited: BTreeMap<&'static str, BTreeSet<Name>>,
     responses: u64,
 }
 
@@ -91,6 +94,7 @@ impl Session {
             protocol,
             table,
             watches: Vec::new(),
+            awaited: BTreeMap::new(),
             responses: 0,
         }
     }
@@ -154,6 +158,7 @@ impl Session {
             for (name, version) in &request.initial_resource_versions {
                 watch.client_holds(name, version);
             }
+            self.send_awaited(&request.type_url);
             return Reaction::Initial;
         };
         let watch = &mut self.watches[at];
@@ -195,6 +200,7 @@ impl Session {
             if served {
                 watch.require_response();
             }
+            self.send_awaited(&request.type_url);
             return Reaction::Initial;
         };
         let watch = &mut self.watches[at];
@@ -223,6 +229,7 @@ impl Session {
             if watch.in_flight.is_some() {
                 idle = false;
             } else if let Some(response) = watch.take_upserts(protocol) {
+                self.note_updates(at);
                 return Some(self.sent(at, response));
             }
         }
@@ -239,6 +246,30 @@ impl Session {
             };
             Some(self.sent(at, response))
         })
+    }
+
+    /// What a client waits for after an update is sent again.
+    fn note_updates(&mut self, at: usize) {
+        let watch = &mut self.watches[at];
+        let Some(then) = self.table.awaited(&watch.type_url) else {
+            return;
+        };
+        let updated = watch.take_updated();
+        if updated.is_empty() {
+            return;
+        }
+        self.awaited.entry(then).or_default().extend(updated);
+        if self.position(then).is_some() {
+            self.send_awaited(then);
+        }
+    }
+
+    fn send_awaited(&mut self, type_url: &str) {
+        let names = self.awaited.remove(type_url);
+        if let Some(at) = self.position(type_url) {
+            let watch = &mut self.watches[at];
+            names.iter().flatten().for_each(|name| watch.again(name));
+        }
     }
 
     fn sent(&mut self, at: usize, mut response: Response) -> Response {
@@ -290,7 +321,7 @@ fn set_names(watch: &mut Watch, names: &[String], wildcard_type: bool) -> bool {
     } else {
         watch.unsubscribe_all();
     }
-    let wanted: std::collections::BTreeSet<&str> = names
+    let wanted: BTreeSet<&str> = names
         .iter()
         .map(String::as_str)
         .filter(|name| *name != "*")

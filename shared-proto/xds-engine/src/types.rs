@@ -17,17 +17,30 @@ pub struct TypeSpec {
 /// Upserts go out in this order, removals in the reverse one after everything else (make before break).
 /// Types that are not listed are wildcard types and come last, in the order in which they are asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct TypeTable(&'static [TypeSpec]);
+pub struct TypeTable {
+    types: &'static [TypeSpec],
+    awaited: &'static [(&'static str, &'static str)],
+}
 
 impl TypeTable {
     /// A table of these types.
     pub const fn new(types: &'static [TypeSpec]) -> Self {
-        Self(types)
+        let awaited = &[];
+        Self { types, awaited }
+    }
+
+    /// Pairs of types: a client that was sent an update of the first one waits for the resource of the second one with
+    /// the same name, whether that changed or not, if it subscribed to it.
+    pub const fn awaiting(self, awaited: &'static [(&'static str, &'static str)]) -> Self {
+        Self { awaited, ..self }
     }
 
     /// The row of a type and its place in the push order.
     pub fn get(&self, url: &str) -> Option<(usize, &'static TypeSpec)> {
-        self.0.iter().enumerate().find(|(_, spec)| spec.url == url)
+        self.types
+            .iter()
+            .enumerate()
+            .find(|(_, spec)| spec.url == url)
     }
 
     /// Short name of a type; the URL itself when the type is not listed.
@@ -37,11 +50,17 @@ impl TypeTable {
 
     /// All rows, in push order.
     pub fn iter(&self) -> impl Iterator<Item = &'static TypeSpec> + use<> {
-        self.0.iter()
+        self.types.iter()
+    }
+
+    /// The type that clients wait for after an update of this one.
+    pub(crate) fn awaited(&self, url: &str) -> Option<&'static str> {
+        let mut pairs = self.awaited.iter();
+        pairs.find(|(of, _)| *of == url).map(|(_, then)| *then)
     }
 
     pub(crate) fn order(&self, url: &str) -> usize {
-        self.get(url).map_or(self.0.len(), |(order, _)| order)
+        self.get(url).map_or(self.types.len(), |(order, _)| order)
     }
 
     pub(crate) fn wildcard(&self, url: &str) -> bool {
@@ -86,7 +105,9 @@ pub const ENVOY: TypeTable = TypeTable::new(&[
         short: "ecds",
         wildcard: false,
     },
-]);
+])
+// A cluster that was updated is not used before its endpoints have come again ("resource warming").
+.awaiting(&[(CLUSTER, ENDPOINT)]);
 
 /// `envoy.config.cluster.v3.Cluster`.
 pub const CLUSTER: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";

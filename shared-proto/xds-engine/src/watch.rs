@@ -45,6 +45,8 @@ pub(crate) struct Watch {
     owed: BTreeMap<Name, Has>,
     /// A response is due even when it has nothing in it.
     due: bool,
+    /// What the response that was taken last updated, as far as the client had another version.
+    updated: Vec<Name>,
     pub(crate) in_flight: Option<InFlight>,
     pub(crate) last_nonce: String,
 }
@@ -61,6 +63,7 @@ impl Watch {
             held: ResourceMap::new(),
             owed: BTreeMap::new(),
             due: false,
+            updated: Vec::new(),
             in_flight: None,
             last_nonce: String::new(),
         }
@@ -116,6 +119,18 @@ impl Watch {
         let name = self.key(name);
         self.owed.insert(name.clone(), Has::Asked);
         self.names.insert(name, &self.held);
+    }
+
+    /// Sends a resource again that the client has.
+    pub(crate) fn again(&mut self, name: &Name) {
+        if self.held.contains_key(name) && self.subscribed(name) {
+            self.owed.insert(name.clone(), Has::Asked);
+        }
+    }
+
+    /// What the response that was taken last updated.
+    pub(crate) fn take_updated(&mut self) -> Vec<Name> {
+        std::mem::take(&mut self.updated)
     }
 
     /// Ends the subscription to one name. The client drops it by itself; under a wildcard it may still
@@ -183,10 +198,14 @@ impl Watch {
     /// What may be sent at once: new and changed resources, and "does not exist" for what was asked by name.
     pub(crate) fn take_upserts(&mut self, protocol: Protocol) -> Option<Response> {
         let mut response = Response::new(self.type_url.clone());
-        let held = &self.held;
+        let (held, updated) = (&self.held, &mut self.updated);
+        updated.clear();
         self.owed.retain(|name, has| match (held.get(name), &*has) {
             (Some(now), Has::Version(version, _)) if now.version() == *version => false,
             (Some(now), _) => {
+                if matches!(has, Has::Version(..)) {
+                    updated.push(name.clone());
+                }
                 response.upserts.push((name.clone(), now.clone()));
                 false
             }
