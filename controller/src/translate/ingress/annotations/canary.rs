@@ -157,7 +157,7 @@ fn expression(raw: &str, wrap: impl Fn(&str) -> String) -> Value<String> {
     let text = value::line(raw)?;
     let error = |why: String| {
         let why =
-            format!("is not a regular expression of RE2 syntax: it {why}; the canary gets nothing");
+            format!("is not a regular expression of RE2 syntax ({why}); the canary gets nothing");
         ValueError::new(&text, &why)
     };
     let own = pattern::parse(&text).map_err(error)?;
