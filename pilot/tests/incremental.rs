@@ -229,7 +229,6 @@ fn gateway(
     istio::Gateway {
         servers,
         selector: selector.into_iter().collect(),
-        ..Default::default()
     }
 }
 
@@ -245,7 +244,7 @@ fn virtual_service(
         port: port.map(|port| istio::PortSelector {
             number: 80 + u32::from(port),
         }),
-        ..Default::default()
+        subset: if path == 2 { "all" } else { "" }.into(),
     };
     let fallbacks = fallback.map(|to| destination(to, Some(0)));
     let matching = istio::HttpMatchRequest {

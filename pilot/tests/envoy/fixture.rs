@@ -105,6 +105,7 @@ pub fn with_host<T>(
         host,
         https: false,
         https_redirect: false,
+        client_certificate: false,
         virtual_services: &[vs],
         services: &NoServices,
         proxy: ProxyView {

@@ -99,7 +99,24 @@ pub fn backend(name: &'static str) -> SocketAddr {
     address
 }
 
-fn serve(name: &str, mut stream: TcpStream) {
+/// Starts a backend that answers every request with a status.
+pub fn failing_backend(status: u16) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || serve_with("failing", status, stream));
+        }
+    });
+    address
+}
+
+/// Answers every request on a stream.
+pub fn serve(name: &str, stream: impl Read + Write) {
+    serve_with(name, 200, stream);
+}
+
+fn serve_with(name: &str, status: u16, mut stream: impl Read + Write) {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     loop {
@@ -107,7 +124,7 @@ fn serve(name: &str, mut stream: TcpStream) {
             let head: Vec<u8> = bytes.drain(..end + 4).collect();
             let body = format!("backend: {name}\n{}", String::from_utf8_lossy(&head));
             let len = body.len();
-            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {len}\r\n\r\n{body}");
+            let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: {len}\r\n\r\n{body}");
             if stream.write_all(answer.as_bytes()).is_err() {
                 return;
             }

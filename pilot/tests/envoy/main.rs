@@ -2,12 +2,17 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(unreachable_pub)] // Nobody reaches into a program.
 
+mod errors;
 mod features;
 mod fixture;
 mod http;
+mod mutual;
+mod pilot_server;
+mod policies;
 mod proxy;
 mod routing;
 mod tls;
+mod upstream_tls;
 mod world;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -17,7 +22,16 @@ fn main() {
     if missing {
         eprintln!("ignored: no Envoy; run scripts/envoy, or set ISTHMUS_ENVOY");
     }
-    let tests = [routing::TESTS, features::TESTS, tls::TESTS].concat();
+    let tests = [
+        routing::TESTS,
+        features::TESTS,
+        tls::TESTS,
+        policies::TESTS,
+        upstream_tls::TESTS,
+        errors::TESTS,
+        mutual::TESTS,
+    ]
+    .concat();
     let trials = tests
         .into_iter()
         .map(|(name, test)| Trial::test(name, move || run(test)).with_ignored_flag(missing))

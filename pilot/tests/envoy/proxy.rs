@@ -1,6 +1,7 @@
 //! A real Envoy, started with the pilot's bootstrap.
 
-use std::net::{SocketAddr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -89,11 +90,15 @@ impl Envoy {
 
     /// One counter or gauge; 0 when there is none.
     pub fn stat(&self, name: &str) -> u64 {
-        let page = http::get(self.admin, "admin", &format!("/stats?filter=^{name}$"), &[]);
-        page.body
-            .rsplit(": ")
-            .next()
-            .and_then(|value| value.trim().parse().ok())
+        let mut page = String::new();
+        let mut admin = TcpStream::connect(self.admin).unwrap();
+        let request = http::head("GET", "admin", &format!("/stats?filter=^{name}$"), &[]);
+        admin.write_all(request.as_bytes()).unwrap();
+        // Of unknown length: it ends with the connection.
+        admin.read_to_string(&mut page).unwrap();
+        let marked = format!("{name}: ");
+        let line = page.lines().find_map(|line| line.strip_prefix(&*marked));
+        line.and_then(|value| value.trim().parse().ok())
             .unwrap_or(0)
     }
 
@@ -113,7 +118,7 @@ impl Envoy {
     /// Waits until a port answers.
     pub fn wait_for_port(&self, port: u16) {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        self.wait("listener", || std::net::TcpStream::connect(address).is_ok());
+        self.wait("listener", || TcpStream::connect(address).is_ok());
     }
 }
 

@@ -145,13 +145,13 @@ fn get(port: u16, name: &str) -> Option<(http::Answer, Vec<u8>)> {
     Some((answer, certificate))
 }
 
-fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+pub fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
 /// Takes any certificate: the test looks at it afterwards.
 #[derive(Debug)]
-struct Trusting;
+pub struct Trusting;
 
 impl rustls::client::danger::ServerCertVerifier for Trusting {
     fn verify_server_cert(

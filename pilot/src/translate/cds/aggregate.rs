@@ -18,7 +18,6 @@ pub fn fallback_cluster<S: AsRef<str>>(
             .iter()
             .map(|member| member.as_ref().to_owned())
             .collect(),
-        ..Default::default()
     };
     let kind = cluster::cluster::CustomClusterType {
         name: "envoy.clusters.aggregate".to_owned(),

@@ -148,8 +148,8 @@ fn consistent_hash(
 }
 
 fn is_prime(number: u64) -> bool {
-    let factors = (2..).take_while(|factor| factor * factor <= number);
-    number > 1 && factors.into_iter().all(|factor| number % factor != 0)
+    let mut factors = (2..).take_while(|factor: &u64| factor * factor <= number);
+    number > 1 && factors.all(|factor| !number.is_multiple_of(factor))
 }
 
 #[cfg(test)]

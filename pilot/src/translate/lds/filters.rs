@@ -1,6 +1,6 @@
 //! HTTP filters of a gateway, in their fixed order.
 //!
-//! `scope (several times, with routes on demand an on_demand before and after each) cors rbac local_ratelimit [grpc_web] fault router`. Most of them
+//! `scope (several times, with routes on demand an on_demand before and after each) cors custom_response rbac local_ratelimit [grpc_web] fault router`. Most of them
 //! do nothing by themselves: they are there so that a route can configure them.
 
 use envoy_types::pb::envoy::config::core::v3 as core;
@@ -12,6 +12,8 @@ use crate::translate::{ecds, names, proto};
 
 /// Name of the CORS filter.
 pub(crate) const CORS: &str = "envoy.filters.http.cors";
+/// Name of the filter that replaces error responses.
+pub(crate) const CUSTOM_RESPONSE: &str = "envoy.filters.http.custom_response";
 /// Name of the fault injection filter.
 pub(crate) const FAULT: &str = "envoy.filters.http.fault";
 /// Name of the access control filter.
@@ -27,6 +29,10 @@ const ROUTER: &str = "envoy.filters.http.router";
 pub(super) fn chain(port: u16, routing: Routing, grpc_web: bool) -> Vec<hcm::HttpFilter> {
     let mut filters = scope_filters(port, routing);
     filters.push(typed(CORS, &filter::cors::v3::Cors {}));
+    filters.push(typed(
+        CUSTOM_RESPONSE,
+        &filter::custom_response::v3::CustomResponse::default(),
+    ));
     filters.push(typed(RBAC, &filter::rbac::v3::Rbac::default()));
     filters.push(typed(LOCAL_RATE_LIMIT, &local_rate_limit()));
     if grpc_web {

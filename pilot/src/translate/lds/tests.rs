@@ -155,6 +155,7 @@ fn filters_come_in_a_fixed_order(#[case] routing: Routing, #[case] first: &[&str
         .collect();
     let rest = [
         CORS,
+        CUSTOM_RESPONSE,
         RBAC,
         LOCAL_RATE_LIMIT,
         "envoy.filters.http.grpc_web",

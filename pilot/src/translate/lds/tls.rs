@@ -6,6 +6,7 @@ use std::time::Duration;
 use envoy_types::pb::envoy::config::core::v3 as core;
 use envoy_types::pb::envoy::config::listener::v3 as listener;
 use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3 as tls_inspector;
+use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3 as tcp_proxy;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls;
 
 use super::{ListenerInput, hcm};
@@ -50,6 +51,8 @@ pub enum ClientCertificate {
     Optional,
     /// No connection without.
     Required,
+    /// It cannot be checked: no connection at all.
+    Unverifiable,
 }
 
 /// TLS protocol versions.
@@ -187,22 +190,47 @@ fn filter_chain(
     server_names: Vec<String>,
     issues: &mut Vec<Issue>,
 ) -> listener::FilterChain {
+    let matching = (!server_names.is_empty()).then(|| listener::FilterChainMatch {
+        server_names,
+        ..Default::default()
+    });
+    if chain.client_certificate == ClientCertificate::Unverifiable {
+        return listener::FilterChain {
+            filter_chain_match: matching,
+            filters: vec![refuse()],
+            ..Default::default()
+        };
+    }
     let stat_prefix = if chain.server_name.is_empty() {
         super::default_stat_prefix(input)
     } else {
         chain.server_name.clone()
     };
     let manager = hcm::filter(input, &stat_prefix, &chain.route_name, false);
-    let matching = (!server_names.is_empty()).then(|| listener::FilterChainMatch {
-        server_names,
-        ..Default::default()
-    });
     listener::FilterChain {
         filter_chain_match: matching,
         filters: vec![manager],
         transport_socket: Some(transport_socket(chain, issues)),
         transport_socket_connect_timeout: Some(proto::duration(HANDSHAKE_TIMEOUT)),
         ..Default::default()
+    }
+}
+
+/// Closes every connection: there is nowhere to go. Without the chain its hosts would fall to one for more hosts, which
+/// may not ask for a certificate.
+fn refuse() -> listener::Filter {
+    let config = tcp_proxy::TcpProxy {
+        stat_prefix: "refused".to_owned(),
+        cluster_specifier: Some(tcp_proxy::tcp_proxy::ClusterSpecifier::Cluster(
+            names::BLACK_HOLE_CLUSTER.to_owned(),
+        )),
+        ..Default::default()
+    };
+    listener::Filter {
+        name: "envoy.filters.network.tcp_proxy".to_owned(),
+        config_type: Some(listener::filter::ConfigType::TypedConfig(proto::any(
+            &config,
+        ))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Access control by address: a list of who may come in, or of who may not.
+//! Access control: by address, with a list of who may come in or of who may not, and by client certificate.
 //!
 //! Fails closed: a list in which no entry can be read lets nobody in.
 
@@ -9,21 +9,77 @@ use envoy_types::pb::envoy::config::core::v3 as core;
 use envoy_types::pb::envoy::config::rbac::v3 as rules;
 use envoy_types::pb::envoy::extensions::filters::http::rbac::v3 as rbac;
 use envoy_types::pb::google::protobuf;
+use prost::{Message, Name};
 use rules::principal::Identifier;
-use shared_proto::networking::v1alpha3::{HttpFilter, IpAccessControl, http_filter::Filter};
+use shared_proto::networking::v1alpha3::{IpAccessControl, http_filter::Filter};
 
+use super::client_certificate;
 use super::report::{Problem, Report};
+use super::route::Context;
 use crate::translate::issue::Reason;
 use crate::translate::lds::RBAC;
 use crate::translate::proto;
 
-/// Sets who is denied. Filters of the route replace filters of the host that have the same name.
+/// `envoy.extensions.filters.http.rbac.v3.RBACPerRoute` with ordered policies: equal input gives equal bytes.
+#[derive(Clone, PartialEq, prost::Message)]
+struct PerRoute {
+    #[prost(message, optional, tag = "2")]
+    rbac: Option<FilterConfig>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct FilterConfig {
+    #[prost(message, optional, tag = "1")]
+    rules: Option<Rules>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Rules {
+    #[prost(enumeration = "rules::rbac::Action", tag = "1")]
+    action: i32,
+    #[prost(btree_map = "string, message", tag = "2")]
+    policies: BTreeMap<String, rules::Policy>,
+}
+
+/// Sets who is denied.
 pub(super) fn apply(
-    host: &[HttpFilter],
-    route: &[HttpFilter],
+    context: Context<'_>,
     settings: &mut BTreeMap<String, protobuf::Any>,
     report: &mut Report<'_>,
 ) {
+    let mut policies = BTreeMap::new();
+    if let Some(policy) = by_address(context, report) {
+        policies.insert("ip-access-control".to_owned(), policy);
+    }
+    if context.host.client_certificate {
+        let denied = client_certificate::denied(context.host.host);
+        policies.extend(
+            denied
+                .into_iter()
+                .map(|(name, policy)| (name.to_owned(), policy)),
+        );
+    }
+    if policies.is_empty() {
+        return;
+    }
+    let rules = Rules {
+        action: rules::rbac::Action::Deny.into(),
+        policies,
+    };
+    let config = PerRoute {
+        rbac: Some(FilterConfig { rules: Some(rules) }),
+    };
+    let config = protobuf::Any {
+        type_url: rbac::RbacPerRoute::type_url(),
+        value: config.encode_to_vec(),
+    };
+    settings.insert(RBAC.to_owned(), config);
+}
+
+/// Filters of the route replace filters of the host that have the same name.
+fn by_address(context: Context<'_>, report: &mut Report<'_>) -> Option<rules::Policy> {
+    let host = &context.vs.spec.host_http_filters;
+    let route = &context.route.route_http_filters;
     let mut lists: BTreeMap<&str, Option<&IpAccessControl>> = BTreeMap::new();
     for filter in host.iter().chain(route) {
         if let Some(Filter::IpAccessControl(list)) = &filter.filter {
@@ -35,28 +91,13 @@ pub(super) fn apply(
         .flatten()
         .map(|list| denied(list, report))
         .collect();
-    if denied.is_empty() {
-        return;
-    }
-    // One policy, so that the map inside has one entry: equal input gives equal bytes.
-    let policy = rules::Policy {
+    (!denied.is_empty()).then(|| rules::Policy {
         permissions: vec![rules::Permission {
             rule: Some(rules::permission::Rule::Any(true)),
         }],
         principals: denied,
         ..Default::default()
-    };
-    let config = rbac::RbacPerRoute {
-        rbac: Some(rbac::Rbac {
-            rules: Some(rules::Rbac {
-                action: rules::rbac::Action::Deny.into(),
-                policies: [("ip-access-control".to_owned(), policy)].into(),
-                ..Default::default()
-            }),
-            ..Default::default()
-        }),
-    };
-    settings.insert(RBAC.to_owned(), proto::any(&config));
+    })
 }
 
 /// Whom a list denies. A list of the unwanted has precedence over one of the wanted.

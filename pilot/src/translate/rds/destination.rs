@@ -1,7 +1,7 @@
 //! The action of a route that leads to backends: clusters with weights, timeout, retries, rewrites.
 
 use envoy_types::pb::envoy::config::route::v3 as route;
-use route::route_action::{ClusterSpecifier, HostRewriteSpecifier};
+use route::route_action::{ClusterSpecifier, HostRewriteSpecifier, MaxStreamDuration};
 use route::weighted_cluster::{self, ClusterWeight};
 use shared_proto::networking::v1alpha3::{Destination, HttpRouteDestination};
 
@@ -63,11 +63,14 @@ pub(super) fn action(
         .as_ref()
         .and_then(|value| report.optional(duration("timeout", value)))
         .unwrap_or_else(|| proto::seconds(0));
-    #[allow(deprecated)]
+    let endless = timeout.seconds == 0 && timeout.nanos == 0;
     let mut action = route::RouteAction {
         timeout: Some(timeout),
-        // With its successor `max_stream_duration` Envoy no longer looks at `timeout`.
-        max_grpc_timeout: Some(timeout),
+        // A deadline of the client counts. Envoy would not look at a `timeout` beside it.
+        max_stream_duration: endless.then(|| MaxStreamDuration {
+            grpc_timeout_header_max: Some(timeout),
+            ..Default::default()
+        }),
         retry_policy: route
             .retries
             .as_ref()

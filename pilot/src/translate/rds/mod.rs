@@ -6,6 +6,7 @@
 //! out of its route; each is reported.
 
 mod access;
+mod client_certificate;
 mod cors;
 mod destination;
 mod direct_response;
@@ -14,6 +15,7 @@ mod fault;
 mod hash;
 mod header_value;
 mod headers;
+mod internal_redirect;
 mod matches;
 mod mirror;
 mod rate_limit;
@@ -66,6 +68,8 @@ pub struct HostRoutes<'a> {
     pub https: bool,
     /// All requests over plain HTTP are redirected to https (`tls.httpsRedirect` of the server).
     pub https_redirect: bool,
+    /// Clients of the host have to show a certificate.
+    pub client_certificate: bool,
     /// VirtualServices that serve the host, in order of precedence.
     pub virtual_services: &'a [RouteVs<'a>],
     /// Services by name.
@@ -114,7 +118,6 @@ pub fn host_route_configuration(input: &HostRoutes<'_>) -> Generated<wire::Route
     let mut issues = Vec::new();
     let virtual_host = virtual_host::virtual_host(input, &mut issues);
     let mut resource = configuration(names::route_name(input.port, input.host));
-    resource.request_headers_to_remove = vec![names::SCOPE_HEADER.to_owned()];
     resource.virtual_hosts =
         vec![virtual_host.unwrap_or_else(|| virtual_host::black_hole(input.port))];
     Generated { resource, issues }
@@ -159,6 +162,7 @@ fn configuration(name: String) -> wire::RouteConfiguration {
     wire::RouteConfiguration {
         name,
         validate_clusters: Some(proto::boolean(false)),
+        request_headers_to_remove: vec![names::SCOPE_HEADER.to_owned()],
         max_direct_response_body_size_bytes: Some(proto::uint(MAX_DIRECT_RESPONSE)),
         ignore_port_in_host_matching: true,
         ..Default::default()

@@ -8,8 +8,8 @@ use shared_proto::networking::v1alpha3::{HttpMatchRequest, HttpRoute};
 
 use super::report::{Problem, Report};
 use super::{
-    HostRoutes, RouteVs, access, cors, destination, direct_response, fault, headers, matches,
-    rate_limit, redirect, wire,
+    HostRoutes, RouteVs, access, cors, destination, direct_response, fault, headers,
+    internal_redirect, matches, rate_limit, redirect, wire,
 };
 use crate::translate::issue::{Issue, Origin, Reason};
 use crate::translate::{names, proto};
@@ -170,13 +170,10 @@ fn filter_settings(
         fault::apply(injection, &mut settings, report);
     }
     let vs_filters = &context.vs.spec.host_http_filters;
-    access::apply(vs_filters, &route.route_http_filters, &mut settings, report);
+    access::apply(context, &mut settings, report);
     rate_limit::apply(vs_filters, &route.route_http_filters, &mut settings, report);
-    if route.internal_active_redirect.is_some() {
-        report.add(Problem::new(
-            Reason::Unsupported,
-            "internalActiveRedirect is not served; it is left out",
-        ));
+    if let Some(redirect) = &route.internal_active_redirect {
+        internal_redirect::apply(context, redirect, &mut settings, report);
     }
     settings
 }

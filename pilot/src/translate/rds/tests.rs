@@ -65,6 +65,7 @@ fn build(at: At, http: &[&str]) -> Generated<wire::RouteConfiguration> {
         host: "A.test",
         https: at.https,
         https_redirect: at.https_redirect,
+        client_certificate: false,
         virtual_services: &services,
         services: &Services,
         proxy: ProxyView {
@@ -369,7 +370,7 @@ fn unsafe_methods_are_retried_only_when_asked_for() {
 #[case("headers: {request: {set: {'a b': c}}}", Reason::InvalidHeader)]
 #[case("timeout: -1s", Reason::InvalidValue)]
 #[case("fault: {delay: {exponentialDelay: 1s}}", Reason::Unsupported)]
-#[case("internalActiveRedirect: {}", Reason::Unsupported)]
+#[case("internalActiveRedirect: {}", Reason::InvalidValue)]
 fn mistakes_are_reported(#[case] fields: &str, #[case] reason: Reason) {
     let http = format!("- {{name: n, {fields}, route: [{{destination: {{host: one.port}}}}]}}");
     let issues = build(At::default(), &[&http]).issues;

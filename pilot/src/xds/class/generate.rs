@@ -3,23 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use shared_proto::networking::v1alpha3::{VirtualService, server_tls_settings::TlSmode};
-use xds_engine::types::{EXTENSION, LISTENER, ROUTE, SCOPED_ROUTE, SECRET};
+use shared_proto::networking::v1alpha3::VirtualService;
+use xds_engine::types::{EXTENSION, ROUTE, SCOPED_ROUTE};
 use xds_engine::{Resource, ResourceMap};
 
 use super::Counts;
+use super::listeners::{client_certificate, route_name};
 use super::lookup::Lookup;
-use super::servers::{self, Credential, ListenKey, Servers};
+use super::servers::{Credential, ListenKey, Servers};
 use crate::model::change::NamespacedName;
-use crate::model::config::{Facts, GatewayFacts, Server, ServerProtocol, ServerTls, StoredConfig};
+use crate::model::config::{Facts, Server, ServerProtocol, StoredConfig};
 use crate::model::host;
 use crate::model::proxy::ProxyClass;
 use crate::push::world::World;
 use crate::translate::cds::ClusterOptions;
-use crate::translate::lds::{
-    self, ClientCertificate, HttpOptions, ListenerInput, Routing, TlsChain, TlsVersion,
-};
-use crate::translate::{Generated, Issue, Origin, ecds, names, rds, sds, srds};
+use crate::translate::lds::{ClientCertificate, HttpOptions};
+use crate::translate::{Generated, Issue, ecds, names, rds, srds};
 
 /// Annotation that marks VirtualServices made from Gateway API routes (Istio).
 const ROUTE_SEMANTICS: &str = "internal.istio.io/route-semantics";
@@ -63,9 +62,9 @@ impl Routes {
 
 /// The generators, bound to a class and a world.
 pub(super) struct Generator<'a> {
-    class: &'a ProxyClass,
+    pub(super) class: &'a ProxyClass,
     pub(super) world: &'a World,
-    servers: &'a Servers,
+    pub(super) servers: &'a Servers,
     pub(super) options: &'a PushOptions,
     pub(super) lookup: Lookup<'a>,
     pub(super) counts: Counts,
@@ -177,6 +176,22 @@ impl<'a> Generator<'a> {
         })
     }
 
+    /// Whether a server on the port serves the host to clients with a certificate only.
+    fn asks_certificate(&self, port: u16, host: &Arc<str>) -> bool {
+        let asks = |server: &Server| {
+            let mutual = server.tls.as_ref().map(client_certificate);
+            let covers = |served: &Arc<str>| host::subset_of(host, served);
+            server.protocol == ServerProtocol::Https
+                && mutual == Some(ClientCertificate::Required)
+                && server.hosts.iter().any(covers)
+        };
+        let mut configs = self.world.context.virtual_services(host);
+        configs.any(|config| {
+            self.leading_servers(port, host, config)
+                .any(|(_, server)| asks(server))
+        })
+    }
+
     fn decode(&self, port: u16, host: &str, configs: &[&'a Arc<StoredConfig>]) -> Vec<Decoded<'a>> {
         let mut decoded = Vec::with_capacity(configs.len());
         for config in configs {
@@ -208,6 +223,7 @@ impl<'a> Generator<'a> {
             host,
             https,
             https_redirect: self.redirects(port, host),
+            client_certificate: self.asks_certificate(port, host),
             virtual_services,
             services: &self.lookup,
             proxy: rds::ProxyView {
@@ -302,96 +318,6 @@ impl<'a> Generator<'a> {
             .map(|(name, gateways)| (name, key.port, gateways))
             .collect()
     }
-
-    // Listeners and secrets.
-
-    /// Whether a server needs the credential.
-    pub(super) fn needs(&self, credential: &Credential) -> bool {
-        self.servers.needs(credential)
-    }
-
-    /// The SDS resource of a credential; `None` while there is no usable Secret, or when the class may not have it.
-    pub(super) fn secret(&mut self, credential: &Credential) -> Option<Arc<Resource>> {
-        if !self.class.secrets {
-            return None;
-        }
-        let secret = if credential.trust {
-            let secret = self.lookup.anchors(&credential.name)?;
-            sds::validation_context(&credential.name, secret)
-        } else {
-            sds::secret(
-                &credential.name,
-                self.world.secrets.get(&credential.secret)?,
-            )
-        };
-        self.counts.sds += 1;
-        Some(Resource::encode(SECRET, &secret?))
-    }
-
-    /// TLS listeners with a server that uses one of these SDS names.
-    pub(super) fn listeners_with(&self, credentials: &BTreeSet<Arc<str>>) -> Vec<ListenKey> {
-        let uses = |server: &Server| {
-            server.tls.as_ref().is_some_and(|tls| {
-                credentials.contains(&tls.credential)
-                    || credentials.contains(names::ca_secret_name(&tls.credential).as_str())
-            })
-        };
-        let listeners = self.servers.listeners();
-        listeners
-            .filter(|key| self.servers.of(key).iter().any(|(_, server)| uses(server)))
-            .cloned()
-            .collect()
-    }
-
-    /// Name of a listener, and the listener when it has something to serve.
-    pub(super) fn listener(
-        &mut self,
-        key: &ListenKey,
-        secrets: &ResourceMap,
-    ) -> (String, Option<Arc<Resource>>) {
-        let bind: Arc<str> = if key.bind.is_empty() {
-            Arc::from("0.0.0.0")
-        } else {
-            key.bind.clone()
-        };
-        let name = names::listener_name(&bind, key.port);
-        let all = self.servers.of(key);
-        let Some((gateway, first)) = all.first() else {
-            return (name, None);
-        };
-        let servers = if servers::is_tls(first) {
-            // A server whose certificate is missing would hold up the whole listener: it joins when it comes.
-            let chains = all
-                .iter()
-                .filter_map(|(gateway, server)| chain(gateway, server, secrets));
-            lds::Servers::Https(chains.collect())
-        } else {
-            lds::Servers::Http {
-                route_name: route_name(gateway, first),
-                grpc_web: first.protocol == ServerProtocol::GrpcWeb,
-            }
-        };
-        let routing = if self.options.scoped_rds {
-            Routing::Scoped {
-                on_demand: self.options.on_demand_rds,
-            }
-        } else {
-            Routing::Plain
-        };
-        let generated = lds::listener(&ListenerInput {
-            bind,
-            port: key.port,
-            servers,
-            routing,
-            options: self.options.http.clone(),
-        });
-        let listener = self.keep(generated);
-        self.counts.lds += u64::from(listener.is_some());
-        (
-            name,
-            listener.map(|listener| Resource::encode(LISTENER, &listener)),
-        )
-    }
 }
 
 /// A VirtualService as the route generator wants it.
@@ -428,64 +354,5 @@ fn bound(config: &StoredConfig, gateways: &BTreeSet<NamespacedName>) -> bool {
     match &config.facts {
         Facts::VirtualService(facts) => facts.gateways.iter().any(|name| gateways.contains(name)),
         _ => false,
-    }
-}
-
-fn route_name(gateway: &GatewayFacts, server: &Server) -> String {
-    let bind = Some(server.bind.as_str()).filter(|bind| !bind.is_empty());
-    match (&gateway.name, server.protocol) {
-        (Some(name), ServerProtocol::Https) => names::https_route_name(&names::HttpsServer {
-            port: server.port,
-            port_name: &server.port_name,
-            gateway: &name.name,
-            namespace: &name.namespace,
-            bind,
-        }),
-        _ => names::http_route_name(server.port, bind),
-    }
-}
-
-fn chain(gateway: &GatewayFacts, server: &Server, secrets: &ResourceMap) -> Option<TlsChain> {
-    let tls = server.tls.as_ref()?;
-    let usable = |name: &str| secrets.contains_key(name);
-    let client_certificate = client_certificate(tls);
-    let trust = client_certificate == ClientCertificate::None
-        || usable(&names::ca_secret_name(&tls.credential));
-    if !usable(&tls.credential) || !trust {
-        return None;
-    }
-    let (namespace, name) = gateway.name.as_ref().map_or_else(Default::default, |name| {
-        (name.namespace.to_string(), name.name.to_string())
-    });
-    Some(TlsChain {
-        origin: Origin { namespace, name },
-        server_name: String::new(),
-        hosts: server.hosts.iter().map(ToString::to_string).collect(),
-        secret: tls.credential.to_string(),
-        min_version: tls_version(tls.min_version),
-        max_version: tls_version(tls.max_version),
-        cipher_suites: tls.cipher_suites.clone(),
-        client_certificate,
-        http2: true,
-        route_name: route_name(gateway, server),
-    })
-}
-
-fn client_certificate(tls: &ServerTls) -> ClientCertificate {
-    match TlSmode::try_from(tls.mode) {
-        Ok(TlSmode::Mutual) => ClientCertificate::Required,
-        Ok(TlSmode::OptionalMutual) => ClientCertificate::Optional,
-        _ => ClientCertificate::None,
-    }
-}
-
-/// `ServerTLSSettings.TLSProtocol`.
-fn tls_version(version: i32) -> TlsVersion {
-    match version {
-        1 => TlsVersion::V1_0,
-        2 => TlsVersion::V1_1,
-        3 => TlsVersion::V1_2,
-        4 => TlsVersion::V1_3,
-        _ => TlsVersion::Auto,
     }
 }

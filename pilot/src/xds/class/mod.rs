@@ -2,6 +2,7 @@
 
 mod clusters;
 mod generate;
+mod listeners;
 mod lookup;
 mod references;
 mod servers;
