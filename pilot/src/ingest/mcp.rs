@@ -3,6 +3,8 @@
 //! In: the controller's responses. Out: batches of changes; the first one is complete, so that nobody sees half of the
 //! configuration. A lost controller changes nothing.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use shared_proto::config::ConfigKey;
 use shared_proto::kinds::Kind;
@@ -19,6 +21,9 @@ use crate::model::config::StoredConfig;
 
 /// Responses that may wait to be used.
 const RESPONSES: usize = 64;
+
+/// The same trouble is told again after this time.
+const TELL_AGAIN: Duration = Duration::from_secs(30);
 
 /// Where and how to ask for configs.
 #[derive(Clone, Debug)]
@@ -41,6 +46,8 @@ pub struct McpSource {
     metrics: Metrics,
     synced: bool,
     connected: bool,
+    /// What was last said of a lost controller, and when.
+    told: Option<(String, Instant)>,
     waiting: Vec<Change>,
 }
 
@@ -61,6 +68,7 @@ impl McpSource {
             metrics,
             synced: false,
             connected: false,
+            told: None,
             waiting: Vec::new(),
         };
         (source, task)
@@ -72,6 +80,7 @@ impl McpSource {
             match self.events.recv().await? {
                 ClientEvent::Connected => {
                     self.connected = true;
+                    self.told = None;
                     self.metrics.controller_connected.inc();
                     info!(
                         address = self.options.address,
@@ -82,9 +91,7 @@ impl McpSource {
                     if std::mem::take(&mut self.connected) {
                         self.metrics.controller_connected.dec();
                     }
-                    let address = &self.options.address;
-                    let kept = self.synced;
-                    warn!(address, reason, kept, "no controller; trying again");
+                    self.tell(reason);
                 }
                 ClientEvent::Update { update, synced } => {
                     self.changes(update);
@@ -95,6 +102,17 @@ impl McpSource {
                     }
                 }
             }
+        }
+    }
+
+    /// Says that there is no controller, once in a while: it is tried many times a second at first.
+    fn tell(&mut self, reason: String) {
+        let recent = |(told, at): &(String, Instant)| *told == reason && at.elapsed() < TELL_AGAIN;
+        if !self.told.as_ref().is_some_and(recent) {
+            let address = &self.options.address;
+            let kept = self.synced;
+            warn!(address, reason, kept, "no controller; trying again");
+            self.told = Some((reason, Instant::now()));
         }
     }
 

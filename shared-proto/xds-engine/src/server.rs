@@ -9,13 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-use futures::Stream;
+use bytes::Bytes;
 use tokio::sync::watch;
 use tonic::body::Body;
+use tonic::codec::Codec;
 use tonic::codegen::{Body as HttpBody, Service, StdError, http};
-use tonic::{Request, Status, Streaming};
+use tonic::transport::server::TcpConnectInfo;
+use tonic::{Status, Streaming};
+use tonic_prost::ProstCodec;
 
-use crate::codec::{AdsCodec, encoded_size};
+use crate::codec::{ResponseBody, encoded_size};
 use crate::discovery::{DeltaDiscoveryRequest, DiscoveryRequest, Node};
 use crate::resource::Name;
 use crate::session::{Protocol, Reaction, Response, Session, Snapshot};
@@ -158,12 +161,11 @@ impl<S> tonic::server::NamedService for AdsService<S> {
 }
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-type ResponseStream = Pin<Box<dyn Stream<Item = Result<Response, Status>> + Send>>;
 
 impl<S, B> Service<http::Request<B>> for AdsService<S>
 where
     S: Source,
-    B: HttpBody + Send + 'static,
+    B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<StdError> + Send + 'static,
 {
     type Response = http::Response<Body>;
@@ -191,50 +193,29 @@ impl<S: Source> AdsService<S> {
     ) -> Result<http::Response<Body>, Infallible>
     where
         R: AdsRequest,
-        B: HttpBody + Send + 'static,
+        B: HttpBody<Data = Bytes> + Send + 'static,
         B::Error: Into<StdError> + Send + 'static,
     {
-        let max = Some(self.options.max_request_bytes);
-        let mut grpc = tonic::server::Grpc::new(AdsCodec::<R>::new(R::PROTOCOL))
-            .apply_max_message_size_config(max, None);
-        Ok(grpc
-            .streaming(
-                Method {
-                    service: self,
-                    request: std::marker::PhantomData,
-                },
-                request,
-            )
-            .await)
-    }
-}
-
-/// One of the two methods of the service.
-struct Method<S, R> {
-    service: AdsService<S>,
-    request: std::marker::PhantomData<fn() -> R>,
-}
-
-impl<S: Source, R: AdsRequest> tonic::server::StreamingService<R> for Method<S, R> {
-    type Response = Response;
-    type ResponseStream = ResponseStream;
-    type Future = BoxFuture<Result<tonic::Response<ResponseStream>, Status>>;
-
-    fn call(&mut self, request: Request<Streaming<R>>) -> Self::Future {
-        let AdsService {
-            source, streams, ..
-        } = self.service.clone();
-        Box::pin(async move {
-            let peer = request.remote_addr();
-            let opening = Opening {
-                source,
-                streams,
-                peer,
-                requests: request.into_inner(),
-            };
-            let stream = futures::stream::unfold(Phase::Opening(opening), Phase::step);
-            Ok(tonic::Response::new(Box::pin(stream) as ResponseStream))
-        })
+        let connection = request.extensions().get::<TcpConnectInfo>();
+        let opening = Opening {
+            source: self.source,
+            streams: self.streams,
+            peer: connection.and_then(TcpConnectInfo::remote_addr),
+            requests: Streaming::new_request(
+                ProstCodec::<R, R>::default().decoder(),
+                request.into_body(),
+                None,
+                Some(self.options.max_request_bytes),
+            ),
+        };
+        let responses = futures::stream::unfold(Phase::Opening(Box::new(opening)), Phase::step);
+        let body = ResponseBody::new(Box::pin(responses), R::PROTOCOL);
+        let mut response = http::Response::new(Body::new(body));
+        let grpc = http::HeaderValue::from_static("application/grpc");
+        response
+            .headers_mut()
+            .insert(http::header::CONTENT_TYPE, grpc);
+        Ok(response)
     }
 }
 
@@ -297,7 +278,7 @@ impl<S: Source, R> Drop for Connection<S, R> {
 }
 
 enum Phase<S: Source, R> {
-    Opening(Opening<S, R>),
+    Opening(Box<Opening<S, R>>),
     Open(Box<Connection<S, R>>),
     Closed,
 }

@@ -25,8 +25,11 @@ const MAX_RESPONSE_BYTES: usize = i32::MAX as usize;
 /// Waiting times of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// First wait before a stream is opened again; doubles up to `max_backoff`.
+    /// Wait before a stream is opened again, for the first tries: who waits for a server that is just starting
+    /// should not sleep when it is there.
     pub min_backoff: Duration,
+    /// After this many tries without a stream the wait doubles each time, up to `max_backoff`.
+    pub quick_tries: u32,
     /// Longest wait before a stream is opened again.
     pub max_backoff: Duration,
     /// How long a delta stream may leave a type unanswered before state of the world is tried.
@@ -36,10 +39,20 @@ pub struct Timing {
 impl Default for Timing {
     fn default() -> Self {
         Self {
-            min_backoff: Duration::from_millis(100),
+            min_backoff: Duration::from_millis(50),
+            quick_tries: 60,
             max_backoff: Duration::from_secs(10),
             delta_patience: Duration::from_secs(5),
         }
+    }
+}
+
+impl Timing {
+    /// Wait after this many tries without a stream.
+    fn backoff(&self, failures: u32) -> Duration {
+        // 2^20 times the first wait is beyond any sensible maximum.
+        let doublings = failures.saturating_sub(self.quick_tries).min(20);
+        (self.min_backoff * (1 << doublings)).min(self.max_backoff)
     }
 }
 
@@ -70,12 +83,12 @@ pub async fn run(
     events: mpsc::Sender<ClientEvent>,
 ) {
     let mut delta = true;
-    let mut backoff = timing.min_backoff;
+    let mut failures = 0;
     while !events.is_closed() {
         let outcome = match connect(&address).await {
             Err(status) => Err(status),
             Ok(channel) => {
-                backoff = timing.min_backoff;
+                failures = 0;
                 if delta {
                     run_delta(channel, &mut session, timing, &events).await
                 } else {
@@ -98,8 +111,8 @@ pub async fn run(
         {
             return;
         }
-        tokio::time::sleep(jittered(backoff)).await;
-        backoff = (backoff * 2).min(timing.max_backoff);
+        tokio::time::sleep(jittered(timing.backoff(failures))).await;
+        failures = failures.saturating_add(1);
     }
 }
 
@@ -250,4 +263,23 @@ async fn run_sotw(
         }
     }
     Ok(Ended::Closed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_short_at_first_and_grow_later() {
+        let timing = Timing::default();
+        assert_eq!(timing.backoff(0), timing.min_backoff);
+        assert_eq!(timing.backoff(timing.quick_tries), timing.min_backoff);
+        assert_eq!(
+            timing.backoff(timing.quick_tries + 1),
+            timing.min_backoff * 2
+        );
+        assert_eq!(timing.backoff(u32::MAX), timing.max_backoff);
+        let wait = jittered(timing.max_backoff);
+        assert!(wait >= timing.max_backoff / 2 && wait <= timing.max_backoff);
+    }
 }
