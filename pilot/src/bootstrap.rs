@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 
 /// Name of the cluster that leads to the pilot.
 const XDS_CLUSTER: &str = "xds-grpc";
+/// Largest compiled regular expression that Envoy takes. Its own default of 100 would refuse a whole route configuration for
+/// one long path; the routes' expressions are bounded below this one.
+const MAX_REGEX: u32 = 32_768;
 
 /// What a gateway's bootstrap is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +108,10 @@ pub fn bootstrap(options: &BootstrapOptions) -> Value {
         "static_resources": { "clusters": [xds_cluster(options)] },
         "overload_manager": overload_manager(options.max_connections),
         "layered_runtime": {
-            "layers": [{ "name": "admin", "admin_layer": {} }],
+            "layers": [
+                { "name": "static", "static_layer": { "re2.max_program_size.error_level": MAX_REGEX } },
+                { "name": "admin", "admin_layer": {} },
+            ],
         },
     })
 }

@@ -109,18 +109,29 @@ impl PathMatch {
             );
             return Err((".path", Reason::InvalidPath, message));
         }
+        if text.chars().any(char::is_control) {
+            let text = shorten(text);
+            let message = format!("{text:?} has a control character; the path is not served");
+            return Err((".path", Reason::InvalidPath, message));
+        }
         let parsed = Self {
             kind,
             path: text.to_owned(),
         };
         if kind.is_regex()
-            && let Err(why) = pattern::parse(&parsed.expression())
+            && let Err(why) = parsed.check()
         {
             let text = shorten(text);
             let message = format!("regular expression {text:?} {why}; the path is not served");
             return Err((".path", Reason::InvalidRegex, message));
         }
         Ok(parsed)
+    }
+
+    /// Says why the path is not a regular expression. What is put after it must not mend it.
+    fn check(&self) -> Result<(), String> {
+        pattern::parse(&self.path)?;
+        pattern::parse(&self.expression()).map(drop)
     }
 
     /// The conditions of a route. A prefix matches whole path elements: the path itself, and what is below it.
@@ -165,6 +176,7 @@ mod tests {
     #[case(PathType::Absent, "/a.*", Ok((PathKind::Prefix, "/a")))]
     #[case(PathType::Absent, "/*", Ok((PathKind::Prefix, "/")))]
     #[case(PathType::Prefix, "a", Err(Reason::InvalidPath))]
+    #[case(PathType::Exact, "/a\nb", Err(Reason::InvalidPath))]
     #[case(
         PathType::Unknown(Arc::from("Odd")),
         "/a",
@@ -186,5 +198,32 @@ mod tests {
             .map(|p| (p.kind, p.path.as_str()))
             .map_err(|e| e.1);
         assert_eq!(found, expected);
+    }
+
+    #[rstest::rstest]
+    #[case("use-regex", "/a/[0-9]", Ok((PathKind::PrefixRegex, "/a/[0-9].*")))]
+    #[case("full-path-regex", "/a/", Ok((PathKind::FullRegex, "/a/$")))]
+    #[case("use-regex", "/a*", Ok((PathKind::PrefixRegex, "/a*.*")))]
+    #[case("use-regex", "/a(", Err(Reason::InvalidRegex))]
+    #[case("use-regex", "/a\\", Err(Reason::InvalidRegex))]
+    #[case("use-regex", "a", Err(Reason::InvalidPath))]
+    fn expressions(
+        #[case] key: &str,
+        #[case] path: &str,
+        #[case] expected: Result<(PathKind, &str), Reason>,
+    ) {
+        let mut ingress = crate::model::Ingress::new(Arc::from("n"), Arc::from("i"));
+        let key = format!("higress.io/{key}");
+        ingress
+            .annotations
+            .insert(Arc::from(key), Arc::from("true"));
+        let path = IngressPath {
+            path: Arc::from(path),
+            path_type: PathType::Absent,
+            backend: Backend::Absent,
+        };
+        let parsed = PathMatch::parse(&path, &Settings::parse(&ingress).0);
+        let found = parsed.map(|p| (p.kind, p.expression())).map_err(|e| e.1);
+        assert_eq!(found, expected.map(|(kind, text)| (kind, text.to_owned())));
     }
 }
