@@ -89,6 +89,9 @@ fn errors_are_replaced() {
         let answer = http::request(at, "POST", host, "/404", &[("content-length", "0")]);
         assert!(answer.body.contains("GET / HTTP"), "{answer:?}");
     }
+    // The backend answers before the request is complete, so that it cannot go on its way again.
+    let answer = http::request(at, "POST", "exact.test", "/404", &[("content-length", "5")]);
+    assert_eq!(answer.status, 404, "{answer:?}");
     let answer = http::get(at, "exact.test", "/404", &[]);
     assert!(answer.body.contains("host: exact.test"), "{answer:?}");
     pilot.assert_accepted(&envoy);

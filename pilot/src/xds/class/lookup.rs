@@ -88,6 +88,15 @@ impl<'a> Lookup<'a> {
             .collect()
     }
 
+    /// Whether a service has the same parts in both worlds, found in the same way.
+    pub(super) fn same_parts(&self, other: &Self, hostname: &str) -> bool {
+        let resolution = |lookup: &Self| {
+            let service = lookup.service(hostname)?;
+            Some(service.resolution.clone())
+        };
+        resolution(self) == resolution(other) && self.parts(hostname) == other.parts(hostname)
+    }
+
     /// A name without ports of its own has those that routes ask for.
     fn ports(&self, service: &Service) -> Vec<ServicePort> {
         if !has_any_port(service) {

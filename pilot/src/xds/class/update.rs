@@ -67,20 +67,23 @@ impl<'a> Update<'a> {
         }
     }
 
-    /// Clusters with their endpoints.
+    /// Clusters, and their endpoints where the clusters are others than before.
     pub(super) fn services(&mut self, impact: &Impact) {
         for hostname in &impact.services {
-            let names = self.generator.lookup.cluster_names(hostname);
+            let now = self.generator.lookup;
             let before = Lookup {
                 world: &self.before.world,
-                ..self.generator.lookup
+                ..now
             };
+            let names = now.cluster_names(hostname);
             for gone in before.cluster_names(hostname).difference(&names) {
                 set(&mut self.resources.clusters, gone, None);
                 set(&mut self.resources.endpoints, gone, None);
             }
             self.clusters(hostname);
-            self.endpoints_of(hostname, &names);
+            if !now.same_parts(&before, hostname) {
+                self.endpoints_of(hostname, &names);
+            }
         }
     }
 
@@ -107,7 +110,7 @@ impl<'a> Update<'a> {
     }
 
     pub(super) fn endpoints(&mut self, changed: &Changed) {
-        for hostname in changed.endpoints.difference(&self.done) {
+        for hostname in &changed.endpoints {
             for (name, endpoints) in self.generator.endpoints(hostname) {
                 set(&mut self.resources.endpoints, &name, Some(endpoints));
             }
