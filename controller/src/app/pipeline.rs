@@ -99,7 +99,7 @@ impl Pipeline {
         let (config, diagnostics) = translate_upstream(&UpstreamInputs {
             scope: self.resolver.scope(),
             upstream: &upstream,
-            ingresses: self.resolver.ingresses_of_upstream(&upstream),
+            contributions: self.resolver.contributions_to(&upstream),
             services: &self.resolver,
         });
         // No host has a slash in it.

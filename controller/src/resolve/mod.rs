@@ -6,10 +6,12 @@
 mod class;
 mod needs;
 mod resolver;
+mod upstreams;
 
 pub use class::is_served;
 pub use needs::{Needs, NeedsOf};
 pub use resolver::{Dirty, Resolver};
+pub use upstreams::Contribution;
 
 use crate::model::Service;
 

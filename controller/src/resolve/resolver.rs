@@ -1,14 +1,13 @@
 //! The index from objects to units and back.
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::Hash;
 use std::sync::Arc;
 
-use super::{Needs, NeedsOf, Services, is_served};
+use super::upstreams::Upstreams;
+use super::{Contribution, Needs, NeedsOf, Services, is_served};
 use crate::ingest::Object;
 use crate::model::{
-    Backend, BackendPort, Diagnostic, Ingress, ObjectKind, ObjectRef, Reason, Scope, Service,
-    Upstream,
+    Backend, Diagnostic, Ingress, ObjectKind, ObjectRef, Reason, Scope, Service, Upstream,
 };
 
 type Key = (Arc<str>, Arc<str>);
@@ -37,8 +36,8 @@ pub struct Resolver {
     services: HashMap<Arc<str>, HashMap<Arc<str>, Service>>,
     /// Host -> the Ingresses that it is built from, oldest first.
     hosts: HashMap<Arc<str>, Vec<Arc<Ingress>>>,
-    /// Upstream -> the Ingresses that its policy is built from, oldest first.
-    upstreams: HashMap<Upstream, Vec<Arc<Ingress>>>,
+    /// Upstreams and the Ingresses that their policies are built from.
+    upstreams: Upstreams,
     /// Service -> hosts that need its ports.
     port_users: HashMap<Key, Users>,
 }
@@ -52,7 +51,7 @@ impl Resolver {
             ingresses: HashMap::new(),
             services: HashMap::new(),
             hosts: HashMap::new(),
-            upstreams: HashMap::new(),
+            upstreams: Upstreams::default(),
             port_users: HashMap::new(),
         }
     }
@@ -77,9 +76,9 @@ impl Resolver {
         self.hosts.get(host).map_or(&[], Vec::as_slice)
     }
 
-    /// The Ingresses that an upstream's policy is built from, oldest first; empty when it has none.
-    pub fn ingresses_of_upstream(&self, upstream: &Upstream) -> &[Arc<Ingress>] {
-        self.upstreams.get(upstream).map_or(&[], Vec::as_slice)
+    /// What an upstream's policy is built from, oldest Ingress first; empty when it has none.
+    pub fn contributions_to(&self, upstream: &Upstream) -> &[Contribution] {
+        self.upstreams.of(upstream)
     }
 
     /// Takes in one version of an object (`None` = gone) and adds what that touches to `dirty`.
@@ -117,9 +116,8 @@ impl Resolver {
             touched.extend(version.units().cloned());
         }
         let needs = |version: &Option<Arc<Ingress>>| {
-            version
-                .as_deref()
-                .map_or_else(Needs::default, self.needs_of)
+            let version = version.as_deref();
+            version.map_or_else(Needs::default, |v| (self.needs_of)(&self.scope, v))
         };
         let (old_needs, new_needs) = (needs(&old), needs(&new));
         if let Some(old) = &old {
@@ -128,10 +126,10 @@ impl Resolver {
         if let Some(new) = &new {
             self.join(new, &new_needs);
         }
-        touch_upstreams(
-            (old.as_deref(), &old_needs),
-            (new.as_deref(), &new_needs),
-            dirty,
+        self.upstreams.replace(
+            old.as_ref().map(|old| (old, &old_needs)),
+            new.as_ref().map(|new| (new, &new_needs)),
+            &mut dirty.upstreams,
         );
         if let (Some(old), Some(new)) = (&old, &new) {
             touched.retain(|host| {
@@ -145,10 +143,10 @@ impl Resolver {
 
     fn join(&mut self, ingress: &Arc<Ingress>, needs: &Needs) {
         for host in ingress.units() {
-            insert_by_age(self.hosts.entry(host.clone()).or_default(), ingress);
-        }
-        for upstream in needs.distinct_upstreams() {
-            insert_by_age(self.upstreams.entry(upstream.clone()).or_default(), ingress);
+            let members = self.hosts.entry(host.clone()).or_default();
+            let at = members.partition_point(|member| member.age() < ingress.age());
+            members.reserve_exact(1);
+            members.insert(at, ingress.clone());
         }
         for (service, host) in service_uses(ingress, needs) {
             let users = self.port_users.entry(service).or_default();
@@ -158,10 +156,13 @@ impl Resolver {
 
     fn leave(&mut self, ingress: &Arc<Ingress>, needs: &Needs) {
         for host in ingress.units() {
-            remove_member(&mut self.hosts, host, ingress);
-        }
-        for upstream in needs.distinct_upstreams() {
-            remove_member(&mut self.upstreams, upstream, ingress);
+            let Some(members) = self.hosts.get_mut(host) else {
+                continue;
+            };
+            members.retain(|member| member.age() != ingress.age());
+            if members.is_empty() {
+                self.hosts.remove(host);
+            }
         }
         for (service, host) in service_uses(ingress, needs) {
             let Some(users) = self.port_users.get_mut(&service) else {
@@ -188,63 +189,13 @@ impl Resolver {
             dirty.hosts.extend(users.keys().cloned());
         }
         let upstream = Upstream::service(namespace.clone(), name.clone());
-        if self.looks_ports_up(&upstream) {
+        if self.upstreams.looks_ports_up(&upstream) {
             dirty.upstreams.insert(upstream);
         }
         let services = self.services.entry(namespace).or_default();
         match new {
             Some(service) => _ = services.insert(name, service),
             None => _ = services.remove(&name),
-        }
-    }
-
-    /// True when the policy of an upstream depends on the ports of its Service.
-    fn looks_ports_up(&self, upstream: &Upstream) -> bool {
-        let named = |port: &BackendPort| matches!(port, BackendPort::Name(_));
-        self.ingresses_of_upstream(upstream)
-            .iter()
-            .any(|ingress| (self.needs_of)(ingress).ports_of(upstream).any(named))
-    }
-}
-
-fn insert_by_age(members: &mut Vec<Arc<Ingress>>, ingress: &Arc<Ingress>) {
-    let at = members.partition_point(|member| member.age() < ingress.age());
-    members.reserve_exact(1);
-    members.insert(at, ingress.clone());
-}
-
-fn remove_member<K: Eq + Hash>(
-    units: &mut HashMap<K, Vec<Arc<Ingress>>>,
-    unit: &K,
-    ingress: &Ingress,
-) {
-    let Some(members) = units.get_mut(unit) else {
-        return;
-    };
-    members.retain(|member| member.age() != ingress.age());
-    if members.is_empty() {
-        units.remove(unit);
-    }
-}
-
-/// Adds the upstreams whose policy may differ between two versions of an Ingress.
-fn touch_upstreams(
-    (old, old_needs): (Option<&Ingress>, &Needs),
-    (new, new_needs): (Option<&Ingress>, &Needs),
-    dirty: &mut Dirty,
-) {
-    let same = match (old, new) {
-        (Some(old), Some(new)) => old.created == new.created && old.annotations == new.annotations,
-        _ => false,
-    };
-    if same && old_needs == new_needs {
-        return;
-    }
-    let before = old_needs.by_upstream();
-    let after = new_needs.by_upstream();
-    for upstream in before.keys().chain(after.keys()) {
-        if !same || before.get(upstream) != after.get(upstream) {
-            dirty.upstreams.insert((*upstream).clone());
         }
     }
 }

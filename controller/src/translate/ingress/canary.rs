@@ -12,6 +12,7 @@ use super::annotations::Settings;
 use super::annotations::canary::{Canary, HeaderValue};
 use super::route::{Part, Route};
 use super::{Context, Diagnostics, Member, backend, weights};
+use crate::model::Reason;
 use crate::translate::names;
 
 /// A path of a canary, and the index of the route that it belongs to.
@@ -67,7 +68,15 @@ fn destinations(
     let Part::Path { object, .. } = offer.part else {
         return None;
     };
-    if offer.member.settings.denied {
+    let settings = &offer.member.settings;
+    if settings.denied {
+        return None;
+    }
+    if settings.source_range.is_some() && settings.source_range != main.settings.source_range {
+        let message = "source ranges of the main Ingress hold for its canaries, so this canary gets no requests; give both the same ones";
+        let ingress = offer.member.ingress;
+        let field = offer.part.field();
+        diagnostics.add(ingress, field, Reason::AccessDenied, message.to_owned());
         return None;
     }
     let mut all = match backend::destinations(context, offer.member, &object.backend) {

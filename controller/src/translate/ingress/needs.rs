@@ -1,13 +1,17 @@
 //! What an Ingress depends on because of its annotations.
 
+use std::sync::Arc;
+
+use shared_proto::networking::v1alpha3::traffic_policy::PortTrafficPolicy;
+
 use super::annotations::Settings;
 use super::backend::BRIDGE;
-use crate::model::{Backend, BackendPort, Ingress, Upstream};
+use crate::model::{Backend, BackendPort, Ingress, Scope, Upstream};
 use crate::resolve::Needs;
 
 /// Dependencies of an Ingress beyond its rules: Services whose ports annotations look up, and the upstreams whose policy
 /// it has a say in.
-pub fn needs(ingress: &Ingress) -> Needs {
+pub fn needs(scope: &Scope, ingress: &Ingress) -> Needs {
     if ingress.annotations.is_empty() {
         return Needs::default();
     }
@@ -20,6 +24,7 @@ pub fn needs(ingress: &Ingress) -> Needs {
         .services
         .extend(settings.fallback.as_ref().map(|f| f.service(ingress)));
     if settings.has_policy() {
+        needs.policy = Arc::new(policy(scope, &settings));
         let paths = ingress.rules.iter().filter(|rule| rule.host.is_ok());
         let paths = paths.flat_map(|rule| rule.paths.iter().map(|path| &path.backend));
         for backend in paths.chain(&ingress.default_backend) {
@@ -27,6 +32,16 @@ pub fn needs(ingress: &Ingress) -> Needs {
         }
     }
     needs
+}
+
+/// What an Ingress asks for, of no port yet.
+fn policy(scope: &Scope, settings: &Settings) -> PortTrafficPolicy {
+    let mut policy = PortTrafficPolicy::default();
+    if let Some(tls) = &settings.upstream_tls {
+        tls.apply(scope, &mut policy);
+    }
+    policy.load_balancer = settings.load_balance.as_ref().map(|lb| lb.settings());
+    policy
 }
 
 fn add(

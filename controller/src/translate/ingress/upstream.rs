@@ -3,18 +3,15 @@
 //! Each port has the policy of the oldest Ingress that refers to it and has one. Policies are not mixed.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use shared_proto::networking::v1alpha3::traffic_policy::PortTrafficPolicy;
 use shared_proto::networking::v1alpha3::{DestinationRule, PortSelector, TrafficPolicy};
 use shared_proto::{Config, Meta};
 
-use super::annotations::Settings;
 use super::backend::is_service_name;
-use super::needs::needs;
 use super::object_ref;
 use crate::model::{BackendPort, Diagnostic, Ingress, Reason, Scope, Upstream};
-use crate::resolve::Services;
+use crate::resolve::{Contribution, Services};
 use crate::translate::names;
 
 /// Everything that an upstream's policy is built from.
@@ -24,8 +21,8 @@ pub struct UpstreamInputs<'a> {
     pub scope: &'a Scope,
     /// The upstream.
     pub upstream: &'a Upstream,
-    /// The Ingresses that have a say in its policy, oldest first.
-    pub ingresses: &'a [Arc<Ingress>],
+    /// What Ingresses say about it, oldest first.
+    pub contributions: &'a [Contribution],
     /// Services, for ports given by name.
     pub services: &'a dyn Services,
 }
@@ -34,13 +31,13 @@ impl std::fmt::Debug for UpstreamInputs<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UpstreamInputs")
             .field("upstream", &self.upstream)
-            .field("ingresses", &self.ingresses)
+            .field("contributions", &self.contributions)
             .finish_non_exhaustive()
     }
 }
 
 /// Port -> who decides about it, and how. No port stands for the upstream as a whole.
-type Policies<'a> = BTreeMap<Option<u16>, (&'a Ingress, PortTrafficPolicy)>;
+type Policies<'a> = BTreeMap<Option<u16>, (&'a Ingress, &'a PortTrafficPolicy)>;
 
 /// Translates the policy of one upstream: its DestinationRule, if there is one, and what is wrong with the Ingresses.
 pub fn translate_upstream(inputs: &UpstreamInputs<'_>) -> (Option<Config>, Vec<Diagnostic>) {
@@ -51,9 +48,10 @@ pub fn translate_upstream(inputs: &UpstreamInputs<'_>) -> (Option<Config>, Vec<D
         // Reported by the hosts that refer to it.
         return (None, diagnostics);
     }
-    for ingress in inputs.ingresses {
-        let policy = policy(inputs.scope, ingress);
-        for port in needs(ingress).ports_of(inputs.upstream) {
+    for contribution in inputs.contributions {
+        let (ingress, policy) = (&*contribution.ingress, &*contribution.policy);
+        let mut conflicts: BTreeMap<Option<u16>, Diagnostic> = BTreeMap::new();
+        for port in &contribution.ports {
             let Some(port) = number(inputs, port) else {
                 continue;
             };
@@ -61,29 +59,17 @@ pub fn translate_upstream(inputs: &UpstreamInputs<'_>) -> (Option<Config>, Vec<D
                 Some((_, used)) if *used == policy => {}
                 Some((owner, _)) => {
                     let found = conflict(inputs.upstream, port, owner, ingress);
-                    if !diagnostics.contains(&found) {
-                        diagnostics.push(found);
-                    }
+                    conflicts.entry(port).or_insert(found);
                 }
-                None => _ = policies.insert(port, (ingress, policy.clone())),
+                None => _ = policies.insert(port, (ingress, policy)),
             }
         }
+        diagnostics.extend(conflicts.into_values());
     }
     if policies.is_empty() {
         return (None, diagnostics);
     }
     (Some(config(inputs, policies)), diagnostics)
-}
-
-/// What an Ingress asks for, of no port yet.
-fn policy(scope: &Scope, ingress: &Ingress) -> PortTrafficPolicy {
-    let (settings, _) = Settings::parse(ingress);
-    let mut policy = PortTrafficPolicy::default();
-    if let Some(tls) = &settings.upstream_tls {
-        tls.apply(scope, &mut policy);
-    }
-    policy.load_balancer = settings.load_balance.as_ref().map(|lb| lb.settings());
-    policy
 }
 
 /// The number of a port, `Some(None)` for the upstream as a whole; `None` when it cannot be told, which hosts report.
@@ -130,15 +116,15 @@ fn config(inputs: &UpstreamInputs<'_>, policies: Policies<'_>) -> Config {
     for (port, (_, settings)) in policies {
         match port {
             None => {
-                policy.load_balancer = settings.load_balancer;
-                policy.connection_pool = settings.connection_pool;
-                policy.tls = settings.tls;
+                policy.load_balancer.clone_from(&settings.load_balancer);
+                policy.connection_pool.clone_from(&settings.connection_pool);
+                policy.tls.clone_from(&settings.tls);
             }
             Some(number) => policy.port_level_settings.push(PortTrafficPolicy {
                 port: Some(PortSelector {
                     number: number.into(),
                 }),
-                ..settings
+                ..settings.clone()
             }),
         }
     }

@@ -76,8 +76,7 @@ pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> O
         return None;
     }
     let found = annotations.find(&LOAD_BALANCE, simple, problems)?;
-    if found.value.1 {
-        let message = "is not known here, least_request is used in its place; write that";
+    if let Some(message) = found.value.1 {
         problems.add(found.key, Reason::UnsupportedAnnotation, message);
     }
     Some(LoadBalance::Simple(found.value.0))
@@ -134,20 +133,25 @@ fn hash(raw: &str) -> Value<Hash> {
     })
 }
 
-/// The policy, and whether it stands in for one that does not exist here.
-fn simple(raw: &str) -> Value<(SimpleLb, bool)> {
+/// The policy, and what to say when it stands in for one that does not exist here.
+fn simple(raw: &str) -> Value<(SimpleLb, Option<&'static str>)> {
     if raw.trim().is_empty() {
-        return Ok((SimpleLb::RoundRobin, false));
+        return Ok((SimpleLb::RoundRobin, None));
     }
     let line = value::line(raw)?;
     Ok(match line.to_ascii_uppercase().as_str() {
-        "ROUND_ROBIN" => (SimpleLb::RoundRobin, false),
-        "LEAST_CONN" => (SimpleLb::LeastConn, false),
-        "LEAST_REQUEST" => (SimpleLb::LeastRequest, false),
-        "RANDOM" => (SimpleLb::Random, false),
-        "EWMA" => (SimpleLb::LeastRequest, true),
-        // Sessions of MCP need a filter that is not there yet; see the family of protocols.
-        "MCP-SSE" => (SimpleLb::RoundRobin, false),
+        "ROUND_ROBIN" => (SimpleLb::RoundRobin, None),
+        "LEAST_CONN" => (SimpleLb::LeastConn, None),
+        "LEAST_REQUEST" => (SimpleLb::LeastRequest, None),
+        "RANDOM" => (SimpleLb::Random, None),
+        "EWMA" => (
+            SimpleLb::LeastRequest,
+            Some("ewma is not known here, least_request is used in its place; write that"),
+        ),
+        "MCP-SSE" => (
+            SimpleLb::RoundRobin,
+            Some("mcp-sse is not supported yet, endpoints take turns; sessions may be lost"),
+        ),
         _ => {
             let why = "is not a policy; write round_robin, least_request, least_conn or random";
             return Err(ValueError::new(&line, why));
@@ -231,6 +235,7 @@ mod tests {
     #[case(&[(LB, "least_conn")], "LEAST_CONN", 0)]
     #[case(&[(LB, "")], "ROUND_ROBIN", 0)]
     #[case(&[(LB, "ewma")], "LEAST_REQUEST", 1)]
+    #[case(&[(LB, "mcp-sse")], "ROUND_ROBIN", 1)]
     #[case(&[(LB, "round-robin")], "", 1)]
     #[case(&[(LB, "PASSTHROUGH")], "", 1)]
     fn choices(
