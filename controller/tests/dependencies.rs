@@ -145,7 +145,7 @@ fn a_policy_concerns_its_upstream_only() {
 
 #[test]
 fn one_edit_among_many_ingresses_of_one_service_is_one_host_and_one_upstream() {
-    const HOSTS: usize = 5000;
+    const HOSTS: usize = 2000;
     let one = |index: usize, balance: &str| {
         let (name, host) = (format!("i{index}"), format!("h{index}.test"));
         ingress(&name, &host, BY_NUMBER, &[("load-balance", balance)])

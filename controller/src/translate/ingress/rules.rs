@@ -1,6 +1,6 @@
 //! Rules of a host to routes, the oldest claim on a path winning.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use shared_proto::networking::v1alpha3::HttpRoute;
 
@@ -20,7 +20,7 @@ type Claim = (PathMatch, Identity);
 pub(super) struct Rules<'a> {
     /// The routes in order of age.
     pub(super) routes: Vec<Route<'a>>,
-    /// Indexes of the members that serve the host: all but canaries of others.
+    /// The members that serve the host, oldest first: all but canaries of others.
     pub(super) mains: Vec<&'a Member<'a>>,
 }
 
@@ -130,67 +130,80 @@ impl<'a> Builder<'a> {
         canaries: Vec<Stated<'a>>,
         diagnostics: &mut Diagnostics,
     ) -> Vec<Offer<'a>> {
-        let mut claimants: HashMap<&Claim, Vec<&Member<'a>>> = HashMap::new();
-        for Stated { member, claim, .. } in &canaries {
-            let all = claimants.entry(claim).or_default();
-            if all.iter().all(|m| m.ingress.age() != member.ingress.age()) {
-                all.push(member);
-            }
-        }
-        let mut offers: Vec<Offer<'a>> = Vec::new();
+        let shared = shared(&canaries);
+        let mut seen: HashSet<(usize, *const Member<'a>)> = HashSet::new();
+        let mut offers = Vec::new();
         for stated in &canaries {
-            let Stated {
-                member,
-                part,
-                claim,
-            } = stated;
-            let (host, path) = (self.context.host, &claim.0.path);
-            if let Some(&main) = self.claims.get(claim) {
-                let again = |offer: &Offer<'a>| {
-                    offer.main == main && offer.member.ingress.age() == member.ingress.age()
-                };
-                let own = self.rules.routes.get(main);
-                let own = own.is_some_and(|route| route.ingress.age() == member.ingress.age());
-                if own || offers.iter().any(again) {
-                    let message = taken(host, &claim.0, member.ingress, member.ingress);
-                    diagnostics.add(
-                        member.ingress,
-                        part.field(),
-                        Reason::DuplicateRoute,
-                        message,
-                    );
-                    continue;
-                }
-                offers.push(Offer {
-                    member,
-                    part: *part,
-                    main,
-                });
+            let member = stated.member;
+            let Some(&main) = self.claims.get(&stated.claim) else {
+                self.without_main(stated, shared.contains(&stated.claim), diagnostics);
+                continue;
+            };
+            let owner = self.rules.routes.get(main).map(|route| route.ingress.age());
+            if owner == Some(member.ingress.age()) || !seen.insert((main, member)) {
+                let message = taken(
+                    self.context.host,
+                    &stated.claim.0,
+                    member.ingress,
+                    member.ingress,
+                );
+                let field = stated.part.field();
+                diagnostics.add(member.ingress, field, Reason::DuplicateRoute, message);
                 continue;
             }
-            let several = claimants.get(claim).is_some_and(|all| all.len() > 1);
-            let message = if several {
-                self.add(stated, diagnostics);
-                if !self.rules.mains.iter().any(|m| std::ptr::eq(*m, *member)) {
-                    self.rules.mains.push(member);
-                }
-                format!(
-                    "host {host} has canaries only for path {path}; this one, the oldest, is taken for the main Ingress; remove its annotation canary"
-                )
-            } else {
-                format!(
-                    "no other Ingress has path {path} on host {host} with the same conditions, so this canary gets no requests; add the main Ingress, or remove the annotation canary"
-                )
-            };
-            diagnostics.add(
-                member.ingress,
-                part.field(),
-                Reason::CanaryWithoutMain,
-                message,
-            );
+            offers.push(Offer {
+                member,
+                part: stated.part,
+                main,
+            });
         }
         offers
     }
+
+    /// A canary that belongs to no route: the oldest of several becomes the main one, a single one serves nothing.
+    fn without_main(
+        &mut self,
+        stated: &Stated<'a>,
+        is_shared: bool,
+        diagnostics: &mut Diagnostics,
+    ) {
+        let (host, path) = (self.context.host, &stated.claim.0.path);
+        let ingress = stated.member.ingress;
+        let message = if is_shared {
+            format!(
+                "host {host} has canaries only for path {path}; this one, the oldest, is taken for the main Ingress; remove its annotation canary"
+            )
+        } else {
+            format!(
+                "no other Ingress has path {path} on host {host} with the same conditions, so this canary gets no requests; add the main Ingress, or remove the annotation canary"
+            )
+        };
+        let field = stated.part.field();
+        diagnostics.add(ingress, field, Reason::CanaryWithoutMain, message);
+        if !is_shared {
+            return;
+        }
+        self.add(stated, diagnostics);
+        let mains = &mut self.rules.mains;
+        let at = mains.partition_point(|member| member.ingress.age() < ingress.age());
+        let known = mains.get(at);
+        if known.is_none_or(|member| member.ingress.age() != ingress.age()) {
+            mains.insert(at, stated.member);
+        }
+    }
+}
+
+/// The claims that more than one Ingress makes.
+fn shared(all: &[Stated<'_>]) -> HashSet<Claim> {
+    let mut first: HashMap<&Claim, *const Ingress> = HashMap::new();
+    let mut shared = HashSet::new();
+    for Stated { member, claim, .. } in all {
+        let ingress: *const Ingress = member.ingress;
+        if *first.entry(claim).or_insert(ingress) != ingress {
+            shared.insert(claim.clone());
+        }
+    }
+    shared
 }
 
 fn route<'a>(
