@@ -9,7 +9,6 @@ pub mod issue;
 pub mod names;
 
 pub(crate) mod host;
-pub(crate) mod pattern;
 pub(crate) mod proto;
 mod report;
 

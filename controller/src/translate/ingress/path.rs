@@ -3,8 +3,8 @@
 use shared_proto::networking::v1alpha3::string_match::MatchType;
 use shared_proto::networking::v1alpha3::{HttpMatchRequest, StringMatch};
 
+use super::annotations::Settings;
 use super::annotations::value::shorten;
-use super::annotations::{Settings, pattern};
 use crate::model::{IngressPath, PathType, Reason};
 
 /// The field below a path, the reason and words for its author.
@@ -129,9 +129,9 @@ impl PathMatch {
     }
 
     /// Says why the path is not a regular expression. What is put after it must not mend it.
-    fn check(&self) -> Result<(), String> {
-        pattern::parse(&self.path)?;
-        pattern::parse(&self.expression()).map(drop)
+    fn check(&self) -> Result<(), re2_pattern::Refusal> {
+        re2_pattern::parse(&self.path)?;
+        re2_pattern::parse(&self.expression()).map(drop)
     }
 
     /// The conditions of a route. A prefix matches whole path elements: the path itself, and what is below it.

@@ -11,7 +11,7 @@ use super::header_value;
 use super::report::Problem;
 use super::route::Context;
 use crate::translate::issue::Reason;
-use crate::translate::{pattern, proto};
+use crate::translate::proto;
 
 /// Longest name of a query parameter that Envoy takes.
 const MAX_PARAMETER_NAME: usize = 1024;
@@ -129,7 +129,7 @@ fn prefix_specifier(context: Context<'_>, prefix: String) -> PathSpecifier {
 
 /// An expression that Envoy takes, as a matcher of the whole value.
 pub(super) fn regex(what: &str, expression: &str) -> Result<matcher::RegexMatcher, Problem> {
-    match pattern::parse(expression) {
+    match re2_pattern::parse(expression) {
         Ok(pattern) => Ok(proto::regex(&pattern.text)),
         Err(why) => Err(Problem::new(
             Reason::InvalidRegex,

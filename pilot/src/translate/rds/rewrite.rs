@@ -8,7 +8,7 @@ use shared_proto::networking::v1alpha3::{HttpRewrite, RegexRewrite};
 use super::header_value;
 use super::report::{Problem, Report};
 use crate::translate::issue::Reason;
-use crate::translate::{pattern, proto};
+use crate::translate::proto;
 
 /// Sets the rewrites of a route; a part that cannot be used is left out and reported.
 pub(super) fn apply(
@@ -46,7 +46,7 @@ pub(super) fn authority(value: &str) -> Result<HostRewriteSpecifier, Problem> {
 
 fn regex_rewrite(rewrite: &RegexRewrite) -> Result<matcher::RegexMatchAndSubstitute, Problem> {
     let expression = &rewrite.r#match;
-    let pattern = pattern::parse(expression).map_err(|why| {
+    let pattern = re2_pattern::parse(expression).map_err(|why| {
         Problem::new(
             Reason::InvalidRegex,
             format!("rewrite: regular expression {expression:?} {why}"),

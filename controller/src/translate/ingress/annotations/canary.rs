@@ -2,7 +2,6 @@
 //!
 //! What becomes of the routes is in [`canary`](crate::translate::ingress).
 
-use super::pattern;
 use super::table::{
     CANARY, CANARY_BY_COOKIE, CANARY_BY_HEADER, CANARY_BY_HEADER_PATTERN, CANARY_BY_HEADER_VALUE,
     CANARY_WEIGHT, CANARY_WEIGHT_TOTAL, Key,
@@ -155,13 +154,13 @@ fn token(raw: &str) -> Value<String> {
 /// A regular expression, good by itself and after `wrap`.
 fn expression(raw: &str, wrap: impl Fn(&str) -> String) -> Value<String> {
     let text = value::line(raw)?;
-    let error = |why: String| {
+    let error = |why: re2_pattern::Refusal| {
         let why =
             format!("is not a regular expression of RE2 syntax ({why}); the canary gets nothing");
         ValueError::new(&text, &why)
     };
-    let own = pattern::parse(&text).map_err(error)?;
-    let whole = pattern::parse(&wrap(&own.text)).map_err(error)?;
+    let own = re2_pattern::parse(&text).map_err(error)?;
+    let whole = re2_pattern::parse(&wrap(&own.text)).map_err(error)?;
     Ok(whole.text)
 }
 

@@ -14,7 +14,7 @@ use super::table::{
     REGEX_MATCH_PSEUDO, REGEX_MATCH_QUERY,
 };
 use super::value::{Value, ValueError, shorten};
-use super::{Annotations, Problems, pattern, text};
+use super::{Annotations, Problems, text};
 use crate::model::Reason;
 
 const METHODS: [&str; 9] = [
@@ -189,7 +189,7 @@ fn parameter_name(name: &str) -> Value<String> {
 
 fn check(compare: Compare, raw: &str) -> Value<()> {
     if compare == Compare::Regex {
-        return pattern::parse(raw)
+        return re2_pattern::parse(raw)
             .map(drop)
             .map_err(|why| ValueError(format!("regular expression {:?} {why}", shorten(raw))));
     }

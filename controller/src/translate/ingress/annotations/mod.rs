@@ -27,7 +27,6 @@ mod limits;
 mod load_balance;
 mod matching;
 mod mirror;
-pub(super) mod pattern;
 mod rate_limit;
 mod redirect;
 mod rewrite;

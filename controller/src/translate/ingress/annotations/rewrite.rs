@@ -4,7 +4,7 @@ use shared_proto::networking::v1alpha3::{HttpRewrite, RegexRewrite};
 
 use super::table::{FULL_PATH_REGEX, REWRITE_PATH, REWRITE_TARGET, UPSTREAM_VHOST, USE_REGEX};
 use super::value::{self, Value, ValueError};
-use super::{Annotations, Found, Problem, Problems, pattern, text};
+use super::{Annotations, Found, Problem, Problems, text};
 use crate::model::Reason;
 use crate::translate::ingress::path::{PathKind, PathMatch};
 
@@ -143,7 +143,7 @@ fn by_target(
         PathKind::PrefixRegex | PathKind::FullRegex => {
             let expression = path.expression();
             // Expressions were checked when the path was read.
-            let groups = pattern::parse(&expression).map_or(0, |pattern| pattern.groups);
+            let groups = re2_pattern::parse(&expression).map_or(0, |pattern| pattern.groups);
             let (new, missing) = substitution(new, groups);
             let problem = missing.map(|group| Problem {
                 key: target.key.to_owned(),
