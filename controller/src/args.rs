@@ -33,6 +33,8 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Print the objects that would be served; mistakes go to standard error
     Translate(Box<TranslateArgs>),
+    /// Print the reference of annotations: those that are read, and those that do nothing here
+    Annotations(AnnotationsArgs),
 }
 
 /// Flags of `serve`.
@@ -64,6 +66,24 @@ pub struct TranslateArgs {
     /// What is served.
     #[command(flatten)]
     pub scope: ScopeArgs,
+}
+
+/// Flags of `annotations`.
+#[derive(Debug, clap::Args)]
+pub struct AnnotationsArgs {
+    /// Form of the output
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: ReferenceFormat,
+}
+
+/// Forms of the reference.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ReferenceFormat {
+    /// A page to read.
+    #[default]
+    Markdown,
+    /// One object, for programs.
+    Json,
 }
 
 /// Forms of printed objects.

@@ -4,8 +4,10 @@ mod hold_off;
 mod http;
 mod offline;
 mod pipeline;
+mod reference;
 mod reports;
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +27,7 @@ use xds_engine::{ServerOptions, ads_service};
 pub use pipeline::{Outcome, Pipeline};
 pub use reports::{ReportSource, Reports};
 
-use crate::args::{Args, Command, ServeArgs};
+use crate::args::{Args, Command, ReferenceFormat, ServeArgs};
 use crate::ingest::{Manifests, ObjectSource};
 use crate::metrics::Metrics;
 use crate::model::{Diagnostic, Scope, Severity};
@@ -67,6 +69,21 @@ pub fn run(args: Args) -> ExitCode {
                 }
             }
         }
+        Command::Annotations(args) => match print_reference(args.output) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
+        },
+    }
+}
+
+fn print_reference(format: ReferenceFormat) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match format {
+        ReferenceFormat::Markdown => out.write_all(reference::markdown().as_bytes()),
+        ReferenceFormat::Json => writeln!(out, "{:#}", reference::json()),
     }
 }
 
