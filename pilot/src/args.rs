@@ -38,7 +38,7 @@ pub enum Command {
     #[command(alias = "discovery")]
     Serve(Box<ServeArgs>),
     /// Print the Envoy bootstrap of a gateway.
-    Bootstrap(BootstrapArgs),
+    Bootstrap(Box<BootstrapArgs>),
 }
 
 /// Flags of `serve`.

@@ -13,7 +13,7 @@ fn main() -> ExitCode {
     let cli: Cli = daemon::flags::parse_or_exit(args);
     let result = match cli.command {
         Command::Serve(args) => serve(*args),
-        Command::Bootstrap(args) => print_bootstrap(args),
+        Command::Bootstrap(args) => print_bootstrap(*args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -34,13 +34,16 @@ pub struct PushContext {
     rules: DestinationRules,
 }
 
+/// A Gateway before and after a change; `None` where it was or is not there.
+pub type Replaced = (Option<Arc<GatewayFacts>>, Option<Arc<GatewayFacts>>);
+
 /// What a change of the context may have changed in what proxies are sent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Impact {
     /// Hosts whose routes or reachability may differ.
     pub hosts: BTreeSet<Arc<str>>,
     /// Gateways that changed: the old and the new one.
-    pub gateways: Vec<(Option<Arc<GatewayFacts>>, Option<Arc<GatewayFacts>>)>,
+    pub gateways: Vec<Replaced>,
     /// Host names of services whose clusters may differ.
     pub services: BTreeSet<Arc<str>>,
 }
