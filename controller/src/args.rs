@@ -56,6 +56,9 @@ pub struct ServeArgs {
 
 /// Flags of `translate`.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 no errors, 1 errors in the input, 2 mistakes in flags or files that cannot be read."
+)]
 pub struct TranslateArgs {
     /// Manifest, folder of manifests, or `-` for standard input
     #[arg(short, long = "file", value_name = "PATH")]
@@ -63,6 +66,12 @@ pub struct TranslateArgs {
     /// Form of the output
     #[arg(short, long, value_enum, default_value_t)]
     pub output: OutputFormat,
+    /// Warnings count as errors: they end with exit code 1 too
+    #[arg(long)]
+    pub strict: bool,
+    /// Say in the annotation isthmus.io/provenance what each object and route was made of
+    #[arg(long)]
+    pub with_provenance: bool,
     /// What is served.
     #[command(flatten)]
     pub scope: ScopeArgs,

@@ -4,17 +4,20 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use anyhow::Context;
-use serde_json::json;
+use serde_json::{Map, Value, json};
+use shared_proto::Config;
 
 use crate::app::pipeline::Pipeline;
 use crate::args::{OutputFormat, TranslateArgs};
 use crate::ingest;
-use crate::model::{Scope, Severity};
+use crate::model::{Place, Scope, Severity};
+use crate::translate::ingress::Source;
+use crate::translate::names;
 
 /// Name of standard input as a path.
 const STDIN: &str = "-";
 
-/// Prints the objects on `out` and the mistakes on `err`. False when there is an error among them.
+/// Prints the objects on `out` and the mistakes on `err`. False when one of them counts as an error.
 pub(super) fn run(
     args: TranslateArgs,
     out: &mut impl Write,
@@ -36,11 +39,11 @@ pub(super) fn run(
     };
     let mut pipeline = Pipeline::new(Arc::new(Scope::from(args.scope)));
     pipeline.apply(change);
-    let objects = pipeline
-        .snapshot()
-        .decode()
-        .map(|config| config.to_json())
-        .collect::<Vec<_>>();
+    let mut configs: Vec<Config> = pipeline.snapshot().decode().collect();
+    if args.with_provenance {
+        annotate(&mut configs, &pipeline);
+    }
+    let objects: Vec<Value> = configs.iter().map(Config::to_json).collect();
     match args.output {
         OutputFormat::Yaml => {
             for object in &objects {
@@ -54,8 +57,39 @@ pub(super) fn run(
     }
     let mut good = true;
     for diagnostic in pipeline.reports().all() {
-        good &= diagnostic.severity() != Severity::Error;
+        good &= !args.strict && diagnostic.severity() == Severity::Warning;
         writeln!(err, "{diagnostic}")?;
     }
     Ok(good)
+}
+
+/// Writes its sources into each object.
+fn annotate(configs: &mut [Config], pipeline: &Pipeline) {
+    let provenance = pipeline.provenance();
+    for config in configs {
+        let sources = provenance.get(&config.key()).into_iter().flatten();
+        let list = sources.map(|source| {
+            let place = pipeline.reports().place(&source.object);
+            source_json(source, place)
+        });
+        let list: Value = list.collect();
+        let annotations = &mut config.meta.annotations;
+        annotations.insert(names::PROVENANCE_ANNOTATION.to_owned(), list.to_string());
+    }
+}
+
+/// `route` and `place` are left out where there is none.
+fn source_json(source: &Source, place: Option<&Place>) -> Value {
+    let entries = [
+        ("route", source.route.clone()),
+        ("object", Some(source.object.to_string())),
+        ("field", Some(source.field.clone())),
+        ("place", place.map(ToString::to_string)),
+    ];
+    let given = |(name, text): (&str, Option<String>)| Some((name.to_owned(), text?.into()));
+    entries
+        .into_iter()
+        .filter_map(given)
+        .collect::<Map<_, _>>()
+        .into()
 }

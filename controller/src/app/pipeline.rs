@@ -1,13 +1,17 @@
 //! All stages after ingest in one object: changes in, encoded output and diagnostics out. Synchronous and deterministic.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use shared_proto::{Config, ConfigKey};
 
 use crate::app::reports::{ReportSource, Reports};
 use crate::ingest::Change;
 use crate::model::{Diagnostic, ObjectKind, Scope, Upstream};
 use crate::resolve::{Dirty, Resolver};
 use crate::translate::ingress::{
-    HostInputs, Unit, UpstreamInputs, annotations, needs, translate_host, translate_upstream,
+    HostInputs, Source, Unit, UpstreamInputs, UpstreamUnit, annotations, needs, translate_host,
+    translate_upstream,
 };
 use crate::xds::{ConfigMaps, OutputStore};
 
@@ -96,16 +100,15 @@ impl Pipeline {
     }
 
     fn build_upstream(&mut self, upstream: Upstream, outcome: &mut Outcome) {
-        let (config, diagnostics) = translate_upstream(&UpstreamInputs {
-            scope: self.resolver.scope(),
-            upstream: &upstream,
-            contributions: self.resolver.contributions_to(&upstream),
-            services: &self.resolver,
-        });
+        let UpstreamUnit {
+            destination_rule,
+            diagnostics,
+            ..
+        } = self.translate_upstream(&upstream);
         // No host has a slash in it.
         let unit = Arc::from(format!("{}/{}", upstream.namespace(), upstream.name()));
         outcome.units += 1;
-        outcome.resources += self.store.replace(&unit, config.as_slice());
+        outcome.resources += self.store.replace(&unit, destination_rule.as_slice());
         self.report(ReportSource::Upstream(upstream), diagnostics, outcome);
     }
 
@@ -124,6 +127,38 @@ impl Pipeline {
             ingresses: self.resolver.ingresses_of(host),
             services: &self.resolver,
         })
+    }
+
+    fn translate_upstream(&self, upstream: &Upstream) -> UpstreamUnit {
+        translate_upstream(&UpstreamInputs {
+            scope: self.resolver.scope(),
+            upstream,
+            contributions: self.resolver.contributions_to(upstream),
+            services: &self.resolver,
+        })
+    }
+
+    /// The sources of all objects of the output. Translates everything, so it is not for a running controller.
+    pub fn provenance(&self) -> BTreeMap<ConfigKey, Vec<Source>> {
+        let mut all = BTreeMap::new();
+        let mut add = |config: Option<Config>, sources| {
+            if let Some(config) = config {
+                all.insert(config.key(), sources);
+            }
+        };
+        for unit in self
+            .resolver
+            .hosts()
+            .filter_map(|host| self.translate(host))
+        {
+            add(unit.gateway, unit.gateway_sources);
+            add(unit.virtual_service, unit.route_sources);
+        }
+        for upstream in self.resolver.upstreams() {
+            let unit = self.translate_upstream(upstream);
+            add(unit.destination_rule, unit.sources);
+        }
+        all
     }
 
     /// The output.

@@ -18,7 +18,7 @@ Annotations of Ingresses that Isthmus reads, and those that it knows and does no
   `higress.io/` only.
 * **Values.** Booleans are `true` and `false` (also `1`, `0`, `t`, `f`). Numbers are digits without a unit. Defaults are in round
   brackets. `[namespace/]` may be left out; it is then the namespace of the Ingress.
-* **Mistakes** cost the feature that they belong to, not the route. Two are graver: a condition that cannot be read closes its
+* **Mistakes** cost the feature that they belong to, not the route. Two are graver: a condition that cannot be read costs the
   routes, which would take other requests too, and where access should be restricted and cannot be, nobody gets access.
 * **Where mistakes are shown**, each with its object, key and remedy: by `controller translate`, in the log of the controller and
   at `/debug/diagnostics`; they are counted in the metric `isthmus_diagnostics_total`. A key that is not known at all (reason

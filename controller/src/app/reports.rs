@@ -59,6 +59,11 @@ impl Reports {
         self.places.remove(object);
     }
 
+    /// Where an object stands.
+    pub fn place(&self, object: &ObjectRef) -> Option<&Place> {
+        self.places.get(object)
+    }
+
     /// Everything, each mistake once, ordered by object, place and field.
     pub fn all(&self) -> Vec<Diagnostic> {
         let all: BTreeSet<Diagnostic> = self

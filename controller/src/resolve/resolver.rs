@@ -71,6 +71,16 @@ impl Resolver {
         self.ingresses.get(&(namespace.clone(), name.clone()))
     }
 
+    /// All hosts, in no order.
+    pub fn hosts(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.hosts.keys()
+    }
+
+    /// All upstreams with a policy, in no order.
+    pub fn upstreams(&self) -> impl Iterator<Item = &Upstream> {
+        self.upstreams.all()
+    }
+
     /// The Ingresses that a host is built from, oldest first; empty when nothing is left of it.
     pub fn ingresses_of(&self, host: &str) -> &[Arc<Ingress>] {
         self.hosts.get(host).map_or(&[], Vec::as_slice)

@@ -35,6 +35,11 @@ impl Upstreams {
         self.contributions.get(upstream).map_or(&[], Vec::as_slice)
     }
 
+    /// All of them, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Upstream> {
+        self.contributions.keys()
+    }
+
     /// True when the policy of an upstream depends on the ports of its Service.
     pub(super) fn looks_ports_up(&self, upstream: &Upstream) -> bool {
         let named = |port: &BackendPort| matches!(port, BackendPort::Name(_));

@@ -73,6 +73,7 @@ pub(super) fn add<'a>(
         path: matched,
         http,
         before: Vec::new(),
+        shared_with: Vec::new(),
     };
     routes.insert(0, route);
 }

@@ -44,6 +44,7 @@ pub(super) fn attach<'a>(
             Canary::Share(share) => {
                 let all = shares.entry(offer.main).or_default();
                 all.push((*share, with_headers(destinations, headers(settings))));
+                main.shared_with.push((offer.member.ingress, offer.part));
             }
             Canary::Header { name, value } => {
                 let copy = copy(context, &offer, main, (name, value), destinations);
@@ -131,6 +132,7 @@ fn copy<'a>(
         path: main.path.clone(),
         http,
         before: Vec::new(),
+        shared_with: Vec::new(),
     }
 }
 

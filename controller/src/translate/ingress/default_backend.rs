@@ -76,5 +76,6 @@ pub(super) fn add<'a>(
         path: PathMatch::root(),
         http,
         before: Vec::new(),
+        shared_with: Vec::new(),
     });
 }

@@ -79,5 +79,6 @@ fn page<'a>(route: &Route<'a>, name: String, service: FallbackService) -> Route<
         path: PathMatch::special_root(),
         http,
         before: Vec::new(),
+        shared_with: Vec::new(),
     }
 }

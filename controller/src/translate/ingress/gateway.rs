@@ -5,21 +5,25 @@ use shared_proto::networking::v1alpha3::{Gateway, Port, Server, ServerTlsSetting
 use shared_proto::{Config, Meta};
 
 use super::annotations::{Authority, Problem};
-use super::{Context, Diagnostics, Member};
+use super::provenance;
+use super::{Context, Diagnostics, Member, Source};
 use crate::model::{Ingress, Reason};
 use crate::translate::names;
 
-/// The Gateway of a host, and the Ingresses whose routes have to be closed: they ask for certificates of clients, and
+/// The Gateway of a host with its sources, and the Ingresses whose routes have to be closed: they ask for certificates of clients, and
 /// the host's HTTPS does not.
 #[derive(Debug)]
 pub(super) struct Servers<'a> {
     pub(super) gateway: Config,
     pub(super) closed: Vec<&'a Ingress>,
+    pub(super) sources: Vec<Source>,
 }
 
 /// The certificate of a host.
 struct Certificate<'a> {
     owner: &'a Ingress,
+    /// Index of its entry in `spec.tls`.
+    index: usize,
     secret: &'a str,
 }
 
@@ -33,6 +37,7 @@ pub(super) fn translate<'a>(
     let Context { scope, host, .. } = context;
     let mut servers = vec![server(context, ("HTTP", "http"), scope.gateway_http_port)];
     let certificate = certificate(context, members, diagnostics);
+    let mut sources = provenance::of_host(host, members);
     let mut closed = Vec::new();
     match &certificate {
         Some(certificate) => {
@@ -41,6 +46,8 @@ pub(super) fn translate<'a>(
                 let mut https = server(context, ("HTTPS", "https"), scope.gateway_https_port);
                 https.tls = Some(settings(context, certificate, members, mode));
                 servers.push(https);
+                let field = format!("spec.tls[{}]", certificate.index);
+                sources.push(Source::new(certificate.owner, field));
             }
         }
         None => without_certificate(context, members, diagnostics),
@@ -56,6 +63,7 @@ pub(super) fn translate<'a>(
     Some(Servers {
         gateway: Config::new(meta, Gateway { servers, selector }),
         closed,
+        sources,
     })
 }
 
@@ -204,12 +212,13 @@ fn certificate<'a>(
             None => {
                 first = Some(Certificate {
                     owner: ingress,
+                    index,
                     secret: &tls.secret,
                 });
             }
-            Some(Certificate { owner, secret })
+            Some(Certificate { owner, secret, .. })
                 if owner.namespace == ingress.namespace && **secret == *tls.secret => {}
-            Some(Certificate { owner, secret }) => {
+            Some(Certificate { owner, secret, .. }) => {
                 let used = names::credential(context.scope, &owner.namespace, secret);
                 let message = format!(
                     "host {} has its certificate from Ingress {}/{} ({used}), which is older (or first by name at equal age)",

@@ -12,13 +12,15 @@ mod gateway;
 mod needs;
 mod order;
 mod path;
+mod provenance;
 mod route;
 mod rules;
 mod upstream;
 mod weights;
 
 pub use needs::needs;
-pub use upstream::{UpstreamInputs, translate_upstream};
+pub use provenance::Source;
+pub use upstream::{UpstreamInputs, UpstreamUnit, translate_upstream};
 
 use std::sync::Arc;
 
@@ -71,17 +73,6 @@ struct Context<'a> {
     services: &'a dyn Services,
 }
 
-/// Where a route comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RouteSource {
-    /// Name of the route.
-    pub route: String,
-    /// The object that it was made of.
-    pub object: ObjectRef,
-    /// The field of that object, such as `spec.rules[0].http.paths[2]`.
-    pub field: String,
-}
-
 /// What a host becomes.
 #[derive(Clone, Debug)]
 pub struct Unit {
@@ -91,8 +82,10 @@ pub struct Unit {
     pub virtual_service: Option<Config>,
     /// What is wrong with the objects, as far as this host is concerned.
     pub diagnostics: Vec<Diagnostic>,
-    /// Origins of the routes, in their order.
-    pub provenance: Vec<RouteSource>,
+    /// Sources of the servers.
+    pub gateway_sources: Vec<Source>,
+    /// Sources of the routes, in their order.
+    pub route_sources: Vec<Source>,
 }
 
 /// Translates one host. `None` when no Ingress is left.
@@ -124,16 +117,18 @@ pub fn translate_host(inputs: &HostInputs<'_>) -> Option<Unit> {
     let owner = routes.first().map(|route| route.ingress);
     error_page::add(context, &mut routes, &mut diagnostics);
     routes.iter_mut().for_each(annotations::close);
-    let (gateway, closed) = servers.map_or((None, Vec::new()), |servers| {
-        (Some(servers.gateway), servers.closed)
+    let closed = servers.as_ref().map_or(&[][..], |servers| &servers.closed);
+    close(&mut routes, closed);
+    let route_sources = routes.iter().flat_map(Route::sources).collect();
+    let (gateway, gateway_sources) = servers.map_or((None, Vec::new()), |servers| {
+        (Some(servers.gateway), servers.sources)
     });
-    close(&mut routes, &closed);
-    let provenance = routes.iter().map(Route::provenance).collect();
     Some(Unit {
         gateway,
         virtual_service: owner.map(|owner| virtual_service(context, owner, routes)),
         diagnostics: diagnostics.0,
-        provenance,
+        gateway_sources,
+        route_sources,
     })
 }
 

@@ -2,9 +2,9 @@
 
 use shared_proto::networking::v1alpha3::HttpRoute;
 
+use super::Source;
 use super::annotations::Settings;
 use super::path::PathMatch;
-use super::{RouteSource, object_ref};
 use crate::model::{Ingress, IngressPath};
 
 /// The part of an Ingress that a route is made of.
@@ -49,6 +49,8 @@ pub(super) struct Route<'a> {
     pub(super) http: HttpRoute,
     /// Routes for some of its requests; they are tried just before it.
     pub(super) before: Vec<Self>,
+    /// Parts of other Ingresses that take a share of its requests.
+    pub(super) shared_with: Vec<(&'a Ingress, Part<'a>)>,
 }
 
 impl Route<'_> {
@@ -64,11 +66,10 @@ impl Route<'_> {
         matches!(self.part, Part::DefaultBackend)
     }
 
-    pub(super) fn provenance(&self) -> RouteSource {
-        RouteSource {
-            route: self.http.name.clone(),
-            object: object_ref(self.ingress),
-            field: self.part.field(),
-        }
+    /// Where it comes from: its own Ingress, then those that it shares its requests with.
+    pub(super) fn sources(&self) -> impl Iterator<Item = Source> {
+        let own = std::iter::once((self.ingress, self.part));
+        let all = own.chain(self.shared_with.iter().copied());
+        all.map(|(ingress, part)| Source::of_route(&self.http.name, ingress, part))
     }
 }

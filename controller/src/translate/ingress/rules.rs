@@ -230,6 +230,7 @@ fn route<'a>(
         path,
         http,
         before: Vec::new(),
+        shared_with: Vec::new(),
     };
     annotations::apply(&mut route, diagnostics);
     traffic::apply(context, &mut route, diagnostics);

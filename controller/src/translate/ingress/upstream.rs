@@ -2,7 +2,7 @@
 //!
 //! Each port has the policy of the oldest Ingress that refers to it and has one. Policies are not mixed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use shared_proto::networking::v1alpha3::traffic_policy::PortTrafficPolicy;
 use shared_proto::networking::v1alpha3::{DestinationRule, PortSelector, TrafficPolicy};
@@ -10,6 +10,7 @@ use shared_proto::{Config, Meta};
 
 use super::backend::is_service_name;
 use super::object_ref;
+use super::provenance::{self, Source};
 use crate::model::{BackendPort, Diagnostic, Ingress, Reason, Scope, Upstream};
 use crate::resolve::{Contribution, Services};
 use crate::translate::names;
@@ -36,17 +37,28 @@ impl std::fmt::Debug for UpstreamInputs<'_> {
     }
 }
 
+/// What an upstream becomes.
+#[derive(Clone, Debug, Default)]
+pub struct UpstreamUnit {
+    /// Its policy, if it has one.
+    pub destination_rule: Option<Config>,
+    /// What is wrong with the Ingresses, as far as this policy is concerned.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Sources of the policy.
+    pub sources: Vec<Source>,
+}
+
 /// Port -> who decides about it, and how. No port stands for the upstream as a whole.
 type Policies<'a> = BTreeMap<Option<u16>, (&'a Ingress, &'a PortTrafficPolicy)>;
 
-/// Translates the policy of one upstream: its DestinationRule, if there is one, and what is wrong with the Ingresses.
-pub fn translate_upstream(inputs: &UpstreamInputs<'_>) -> (Option<Config>, Vec<Diagnostic>) {
+/// Translates the policy of one upstream.
+pub fn translate_upstream(inputs: &UpstreamInputs<'_>) -> UpstreamUnit {
     let mut policies = Policies::new();
-    let mut diagnostics = Vec::new();
+    let mut unit = UpstreamUnit::default();
     let registry = inputs.upstream.registry_host().is_some();
     if !registry && !is_service_name(inputs.upstream.name()) {
         // Reported by the hosts that refer to it.
-        return (None, diagnostics);
+        return unit;
     }
     for contribution in inputs.contributions {
         let (ingress, policy) = (&*contribution.ingress, &*contribution.policy);
@@ -64,12 +76,13 @@ pub fn translate_upstream(inputs: &UpstreamInputs<'_>) -> (Option<Config>, Vec<D
                 None => _ = policies.insert(port, (ingress, policy)),
             }
         }
-        diagnostics.extend(conflicts.into_values());
+        unit.diagnostics.extend(conflicts.into_values());
     }
-    if policies.is_empty() {
-        return (None, diagnostics);
+    if !policies.is_empty() {
+        unit.sources = sources(&policies);
+        unit.destination_rule = Some(config(inputs, policies));
     }
-    (Some(config(inputs, policies)), diagnostics)
+    unit
 }
 
 /// The number of a port, `Some(None)` for the upstream as a whole; `None` when it cannot be told, which hosts report.
@@ -109,6 +122,13 @@ fn conflict(
         reason: Reason::DuplicatePolicy,
         message,
     }
+}
+
+/// The annotations of the Ingresses that decide about a port, each once.
+fn sources(policies: &Policies<'_>) -> Vec<Source> {
+    let all = policies.values();
+    let all: BTreeSet<Source> = all.flat_map(|(i, _)| provenance::of_policy(i)).collect();
+    all.into_iter().collect()
 }
 
 fn config(inputs: &UpstreamInputs<'_>, policies: Policies<'_>) -> Config {
