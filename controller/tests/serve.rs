@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use shared_proto::Kind;
 use tokio::sync::mpsc;
@@ -98,6 +98,15 @@ fn metric(address: &str, series: &str) -> f64 {
         .unwrap()
 }
 
+/// Waits for what follows a delivery: counters and reports come after the configs.
+async fn until(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what} does not come");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 const MESH_CONFIG: &str = "core/v1alpha1/MeshConfig";
 const SENT_VS: &str = "isthmus_mcp_resources_sent_total{type=\"VirtualService\"}";
 
@@ -157,6 +166,10 @@ async fn edits_reach_an_mcp_client_as_deltas() {
     assert_eq!(update.type_url, Kind::VirtualService.type_url());
     assert_eq!((update.upserts.len(), update.removed.len()), (1, 0));
     assert!(update.upserts[0].0.contains("-default-two-"));
+    until("the count of sent resources", || {
+        metric(&http, SENT_VS) >= 3.0
+    })
+    .await;
     assert_eq!(metric(&http, SENT_VS), 3.0);
     assert_eq!(metric(&http, "isthmus_units_translated_total"), 3.0);
 
@@ -164,11 +177,11 @@ async fn edits_reach_an_mcp_client_as_deltas() {
     std::fs::write(&file, ingress("one", "u") + "---\napiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: two}\nspec: [").unwrap();
     let update = next().await;
     assert!(update.upserts[0].0.contains("-default-one-") && update.removed.is_empty());
-    let report = get(&http, "/debug/diagnostics");
-    assert!(
-        report.contains("InvalidSyntax") && report.contains("last good version"),
-        "{report}"
-    );
+    until("the report of the broken document", || {
+        let report = get(&http, "/debug/diagnostics");
+        report.contains("InvalidSyntax") && report.contains("last good version")
+    })
+    .await;
     assert!(get(&http, "/debug/configz").contains("t.default.svc.cluster.local"));
 
     let pid = controller.child.id().to_string();
