@@ -1,16 +1,16 @@
 //! A config as it is kept: its spec stays encoded, beside it the few facts that indexes are made from.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shared_proto::config::{ConfigKey, Meta, StringMap};
+use shared_proto::config::{ConfigKey, Meta};
 use shared_proto::kinds::{Kind, Spec};
 use shared_proto::mcp::McpResource;
 use shared_proto::networking::v1alpha3 as istio;
 
 use super::change::NamespacedName;
 use super::destination_rule::DestinationRuleFacts;
+use super::pairs::Pairs;
 
 /// One config from the controller.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,9 +20,9 @@ pub struct StoredConfig {
     /// Creation time in seconds since the Unix epoch; `None` for derived objects.
     pub created: Option<i64>,
     /// Labels.
-    pub labels: StringMap,
+    pub labels: Pairs,
     /// Annotations.
-    pub annotations: StringMap,
+    pub annotations: Pairs,
     /// Encoded spec.
     pub body: Bytes,
     /// What indexes need to know of the spec.
@@ -64,7 +64,7 @@ pub struct GatewayFacts {
     /// Creation time, for precedence.
     pub created: Option<i64>,
     /// Labels of the proxies that serve it; empty for all.
-    pub selector: BTreeMap<String, String>,
+    pub selector: Pairs,
     /// Servers in their order.
     pub servers: Vec<Server>,
 }
@@ -163,8 +163,8 @@ impl StoredConfig {
         Ok(Self {
             key,
             created: resource.created,
-            labels: resource.labels,
-            annotations: resource.annotations,
+            labels: resource.labels.into_iter().collect(),
+            annotations: resource.annotations.into_iter().collect(),
             body,
             facts,
         })
@@ -182,8 +182,12 @@ impl StoredConfig {
     pub fn meta(&self) -> Meta {
         let mut meta = Meta::new(self.key.namespace.clone(), self.key.name.clone());
         meta.created = self.created;
-        meta.labels.clone_from(&self.labels);
-        meta.annotations.clone_from(&self.annotations);
+        let map = |pairs: &Pairs| {
+            let owned = pairs.iter().map(|(k, v)| (k.to_owned(), v.to_owned()));
+            owned.collect()
+        };
+        meta.labels = map(&self.labels);
+        meta.annotations = map(&self.annotations);
         meta
     }
 

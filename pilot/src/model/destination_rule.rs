@@ -1,6 +1,5 @@
 //! What indexes need to know of a DestinationRule, without its traffic policies.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shared_proto::networking::v1alpha3 as istio;
@@ -8,6 +7,7 @@ use shared_proto::networking::v1alpha3 as istio;
 use istio::load_balancer_settings::LbPolicy;
 
 use super::config::full_host;
+use super::pairs::Pairs;
 
 /// Facts of a DestinationRule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct DestinationRuleFacts {
     /// Namespaces that it is exported to, as written; empty for all.
     pub export_to: Vec<Arc<str>>,
     /// Labels of the proxies that it is for; empty for all.
-    pub selector: BTreeMap<String, String>,
+    pub selector: Pairs,
     /// Its subsets whose names can be part of a cluster name, without duplicates.
     pub subsets: Vec<SubsetFacts>,
     /// One of its load balancers hashes requests: routes depend on the rule.

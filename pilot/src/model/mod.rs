@@ -5,6 +5,7 @@ pub mod config;
 pub mod destination_rule;
 pub mod endpoint;
 pub mod host;
+pub mod pairs;
 pub mod proxy;
 pub mod secret;
 pub mod service;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use envoy_types::pb::google::protobuf::{Struct, Value, value::Kind};
 use xds_engine::discovery::Node;
 
+use super::pairs::Pairs;
+
 /// Labels that differ between the Pods of one Deployment, or between two versions of it: no Gateway selects by them,
 /// and with them hardly two proxies would be of one class.
 const POD_LABELS: [&str; 3] = [
@@ -92,10 +94,10 @@ impl Proxy {
 
 impl ProxyClass {
     /// Whether a workload selector selects these proxies: all its labels are theirs.
-    pub fn selected_by(&self, selector: &BTreeMap<String, String>) -> bool {
+    pub fn selected_by(&self, selector: &Pairs) -> bool {
         selector
             .iter()
-            .all(|(key, value)| self.labels.get(key) == Some(value))
+            .all(|(key, value)| self.labels.get(key).is_some_and(|own| own == value))
     }
 }
 
@@ -152,8 +154,14 @@ mod tests {
         let proxy = Proxy::from_node(&node("router~1.1.1.1~gw.sys~sys.svc.cluster.local")).unwrap();
         assert_eq!((&*proxy.namespace, proxy.name.as_str()), ("sys", "gw.sys"));
         let class = proxy.class(true);
-        assert!(class.selected_by(&[("higress".to_owned(), "gw".to_owned())].into()));
-        assert!(class.selected_by(&BTreeMap::new()));
+        assert!(
+            class.selected_by(
+                &[("higress".to_owned(), "gw".to_owned())]
+                    .into_iter()
+                    .collect()
+            )
+        );
+        assert!(class.selected_by(&Pairs::default()));
         assert!(!class.labels.contains_key("pod-template-hash"));
     }
 
