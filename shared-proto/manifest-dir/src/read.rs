@@ -186,11 +186,12 @@ fn decode<T: Send>(table: &KindTable<T>, jobs: Vec<Job<'_>>) -> Vec<Outcome<T>> 
             Outcome::Parsed(document::parse(table, format, chunk.bytes, hash))
         }
     };
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let fresh = jobs.iter().filter(|(_, _, same)| same.is_none()).count();
-    if threads == 1 || fresh < PARALLEL_FROM {
+    if fresh < PARALLEL_FROM {
         return jobs.into_iter().map(one).collect();
     }
+    // Not asked for a single document: the answer is read from a dozen files of the system.
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let size = jobs.len().div_ceil(threads);
     let mut jobs = jobs.into_iter();
     let parts: Vec<Vec<Job<'_>>> = (0..threads)
