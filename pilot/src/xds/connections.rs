@@ -187,10 +187,18 @@ impl Connection {
                 state.status = "STALE";
                 self.busy_since.get_or_insert_with(Instant::now);
             }
-            ServerEvent::Acked { nonce, settled, .. } => {
+            ServerEvent::Acked {
+                nonce,
+                settled,
+                refused,
+                ..
+            } => {
                 state.acked.clone_from(nonce);
-                state.status = "SYNCED";
-                state.error = None;
+                // What was refused stays an error, however much else is taken.
+                state.status = if *refused > 0 { "ERROR" } else { "SYNCED" };
+                if *refused == 0 {
+                    state.error = None;
+                }
                 if *settled && let Some(since) = self.busy_since.take() {
                     metrics
                         .convergence_seconds
@@ -214,7 +222,10 @@ impl Connection {
                 );
                 metrics.rejects.get_or_create(&label).inc();
                 state.status = "ERROR";
-                state.error = Some(message.clone());
+                state.error = Some(match names.as_slice() {
+                    [culprit] => format!("{culprit}: {message}"),
+                    many => format!("one of {} resources: {message}", many.len()),
+                });
                 self.busy_since = None;
             }
             ServerEvent::Stale { .. } => {

@@ -67,6 +67,8 @@ pub enum ServerEvent {
         nonce: String,
         /// Nothing of any type is in flight or waits to be sent any more.
         settled: bool,
+        /// Number of resources of the type that the client refused before and that did not change since.
+        refused: usize,
     },
     /// The client refused a response.
     Nacked {
@@ -389,10 +391,14 @@ impl<S: Source, R: AdsRequest> Connection<S, R> {
             },
             Reaction::Ack { nonce } => {
                 let settled = self.session.unsettled().next().is_none();
-                ServerEvent::Acked {
-                    type_url,
-                    nonce,
-                    settled,
+                {
+                    let refused = self.session.refused(&type_url);
+                    ServerEvent::Acked {
+                        type_url,
+                        nonce,
+                        settled,
+                        refused,
+                    }
                 }
             }
         };

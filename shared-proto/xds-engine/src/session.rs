@@ -181,7 +181,7 @@ impl Session {
             .error_detail
             .as_ref()
             .map(|error| error.message.as_str());
-        answer(watch, &request.response_nonce, error)
+        answer(watch, self.protocol, &request.response_nonce, error)
     }
 
     /// Takes a state-of-the-world request. `snapshot` is the one last given to [`Session::advance`].
@@ -210,7 +210,7 @@ impl Session {
             .error_detail
             .as_ref()
             .map(|error| error.message.as_str());
-        let reaction = answer(watch, &request.response_nonce, error);
+        let reaction = answer(watch, self.protocol, &request.response_nonce, error);
         if set_names(watch, &request.resource_names, implicit) {
             watch.require_response();
         }
@@ -279,10 +279,17 @@ impl Session {
         let names = response.upserts.iter().map(|(name, _)| name);
         watch.in_flight = Some(InFlight {
             nonce: response.nonce.clone(),
+            upserts: response.upserts.len(),
             names: names.chain(&response.removed).cloned().collect(),
         });
         watch.last_nonce.clone_from(&response.nonce);
         response
+    }
+
+    /// Number of resources of a type that the client refused and that did not change since.
+    pub fn refused(&self, type_url: &str) -> usize {
+        let at = self.position(type_url);
+        at.map_or(0, |at| self.watches[at].refused_count())
     }
 
     /// The types with a response in flight or changes that wait behind one.
@@ -345,7 +352,7 @@ fn set_names(watch: &mut Watch, names: &[String], wildcard_type: bool) -> bool {
     !new.is_empty() || (all && !before)
 }
 
-fn answer(watch: &mut Watch, nonce: &str, error: Option<&str>) -> Reaction {
+fn answer(watch: &mut Watch, protocol: Protocol, nonce: &str, error: Option<&str>) -> Reaction {
     let Some(sent) = watch.in_flight.take_if(|sent| sent.nonce == nonce) else {
         // An empty nonce, or that of a response already answered, only changes the subscription.
         let current = nonce.is_empty() || nonce == watch.last_nonce;
@@ -357,10 +364,13 @@ fn answer(watch: &mut Watch, nonce: &str, error: Option<&str>) -> Reaction {
     };
     match error {
         None => Reaction::Ack { nonce: sent.nonce },
-        Some(message) => Reaction::Nack {
-            nonce: sent.nonce,
-            message: message.to_owned(),
-            names: sent.names,
-        },
+        Some(message) => {
+            watch.refused(&sent, protocol);
+            Reaction::Nack {
+                nonce: sent.nonce,
+                message: message.to_owned(),
+                names: sent.names,
+            }
+        }
     }
 }

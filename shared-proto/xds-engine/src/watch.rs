@@ -1,6 +1,6 @@
 //! What one client subscribed to of one type, what it holds, and what it is still owed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use imbl::ordmap::DiffItem;
@@ -24,6 +24,8 @@ enum Has {
 #[derive(Debug)]
 pub(crate) struct InFlight {
     pub(crate) nonce: String,
+    /// Number of resources in it; their names come first.
+    pub(crate) upserts: usize,
     pub(crate) names: Vec<Name>,
 }
 
@@ -43,6 +45,10 @@ pub(crate) struct Watch {
     names: Names,
     held: ResourceMap,
     owed: BTreeMap<Name, Has>,
+    /// Resources of a refused response, to be sent again in these groups: one of them is at fault.
+    suspects: VecDeque<Vec<Name>>,
+    /// Refused when they were sent alone. The client keeps what it had until they change.
+    refused: BTreeSet<Name>,
     /// A response is due even when it has nothing in it.
     due: bool,
     /// What the response that was taken last updated, as far as the client had another version.
@@ -62,6 +68,8 @@ impl Watch {
             names: Names::default(),
             held: ResourceMap::new(),
             owed: BTreeMap::new(),
+            suspects: VecDeque::new(),
+            refused: BTreeSet::new(),
             due: false,
             updated: Vec::new(),
             in_flight: None,
@@ -197,8 +205,11 @@ impl Watch {
 
     /// What may be sent at once: new and changed resources, and "does not exist" for what was asked by name.
     pub(crate) fn take_upserts(&mut self, protocol: Protocol) -> Option<Response> {
+        if let Some(response) = self.take_suspects() {
+            return Some(response);
+        }
         let mut response = Response::new(self.type_url.clone());
-        let (held, updated) = (&self.held, &mut self.updated);
+        let (held, updated, refused) = (&self.held, &mut self.updated, &mut self.refused);
         updated.clear();
         self.owed.retain(|name, has| match (held.get(name), &*has) {
             (Some(now), Has::Version(version, _)) if now.version() == *version => false,
@@ -206,6 +217,7 @@ impl Watch {
                 if matches!(has, Has::Version(..)) {
                     updated.push(name.clone());
                 }
+                refused.remove(name);
                 response.upserts.push((name.clone(), now.clone()));
                 false
             }
@@ -226,6 +238,48 @@ impl Watch {
             Protocol::Delta => response,
             Protocol::Sotw => self.state_of_the_world(response),
         })
+    }
+
+    /// A client may refuse a response whole because of one resource. The others must not suffer: they are sent
+    /// again in two halves, until the culprit stands alone. A list in state of the world can't be divided.
+    pub(crate) fn refused(&mut self, sent: &InFlight, protocol: Protocol) {
+        let upserts = sent.names.get(..sent.upserts).unwrap_or_default();
+        if protocol == Protocol::Sotw && self.whole {
+            return;
+        }
+        match upserts {
+            [] => {}
+            [culprit] => {
+                self.refused.insert(culprit.clone());
+            }
+            many => {
+                let (left, right) = many.split_at(many.len() / 2);
+                self.suspects.push_front(right.to_vec());
+                self.suspects.push_front(left.to_vec());
+            }
+        }
+    }
+
+    /// Number of resources that the client refused and that did not change since.
+    pub(crate) fn refused_count(&self) -> usize {
+        self.refused.len()
+    }
+
+    fn take_suspects(&mut self) -> Option<Response> {
+        while let Some(group) = self.suspects.pop_front() {
+            let mut response = Response::new(self.type_url.clone());
+            for name in group {
+                if let Some(now) = self.held.get(&name).filter(|_| self.subscribed(&name)) {
+                    response.upserts.push((name.clone(), now.clone()));
+                    self.owed.remove(&name);
+                    self.refused.remove(&name);
+                }
+            }
+            if !response.upserts.is_empty() {
+                return Some(response);
+            }
+        }
+        None
     }
 
     /// In state of the world such a type is always sent whole; what is about to be removed stays in it
@@ -253,6 +307,9 @@ impl Watch {
         }
         let mut response = Response::new(self.type_url.clone());
         response.removed = std::mem::take(&mut self.owed).into_keys().collect();
+        for name in &response.removed {
+            self.refused.remove(name);
+        }
         match protocol {
             Protocol::Delta => Some(response),
             Protocol::Sotw if self.whole => Some(self.state_of_the_world(response)),
@@ -262,6 +319,6 @@ impl Watch {
 
     /// Whether resources wait to be sent while a response is in flight.
     pub(crate) fn owes(&self) -> bool {
-        self.due || !self.owed.is_empty()
+        self.due || !self.owed.is_empty() || !self.suspects.is_empty()
     }
 }

@@ -12,6 +12,22 @@ use super::{header_value, wire};
 use crate::translate::issue::Reason;
 use core::header_value_option::HeaderAppendAction;
 
+/// Envoy takes 1,000 headers to add for a route, and a route may have those of its only destination too.
+const MAX_HEADERS: usize = 500;
+
+/// Headers that say how a message is framed (RFC 9110, 7.6.1; RFC 9112, 6): another value than the true one lets a
+/// request be read as two.
+const HOP_BY_HOP: [&str; 8] = [
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
 /// Header operations in Envoy's form.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Operations {
@@ -82,6 +98,14 @@ fn direction(
             add.extend(report.optional(header(name, value, action)));
         }
     }
+    if add.len() > MAX_HEADERS {
+        let told = format!("{} headers to set or add", add.len());
+        add.truncate(MAX_HEADERS);
+        report.optional::<()>(Err(Problem::new(
+            Reason::InvalidValue,
+            format!("{told}; the first {MAX_HEADERS} are kept"),
+        )));
+    }
     let mut remove = Vec::new();
     for name in operations.remove.iter().filter(|name| is_header(name)) {
         let checked = check_name(name).map(|()| name.clone());
@@ -96,6 +120,12 @@ fn header(
     action: HeaderAppendAction,
 ) -> Result<core::HeaderValueOption, Problem> {
     check_name(name)?;
+    if HOP_BY_HOP.iter().any(|hop| name.eq_ignore_ascii_case(hop)) {
+        return Err(Problem::new(
+            Reason::InvalidHeader,
+            format!("header {name:?} belongs to the connection and cannot be set"),
+        ));
+    }
     let value = header_value::escape(value);
     if !header_value::is_valid(&value) {
         return Err(Problem::new(
