@@ -147,6 +147,9 @@ fn start_sources(
             Ok(())
         });
     }
+    if !args.registry_dir.is_dir() {
+        warn!(directory = %args.registry_dir.display(), "--registry-dir is not there yet; waiting for it");
+    }
     let mut registry = RegistrySource::new(&args.registry_dir, &args.domain, metrics.clone())
         .with_context(|| {
             format!(
