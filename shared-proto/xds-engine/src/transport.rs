@@ -32,7 +32,7 @@ pub struct Timing {
     pub quick_tries: u32,
     /// Longest wait before a stream is opened again.
     pub max_backoff: Duration,
-    /// How long a delta stream may leave a type unanswered before state of the world is tried.
+    /// How long a delta stream may be silent while a type is unanswered, before state of the world is tried.
     pub delta_patience: Duration,
 }
 
@@ -42,7 +42,7 @@ impl Default for Timing {
             min_backoff: Duration::from_millis(50),
             quick_tries: 60,
             max_backoff: Duration::from_secs(10),
-            delta_patience: Duration::from_secs(5),
+            delta_patience: Duration::from_secs(15),
         }
     }
 }
@@ -101,8 +101,15 @@ pub async fn run(
                 delta = false;
                 reason
             }
-            Ok(Ended::Closed) => "the server closed the stream".to_owned(),
-            Err(status) => format!("{}: {}", status.code(), root_cause(&status)),
+            Ok(Ended::Closed) => {
+                // Another server may be there next time.
+                delta = true;
+                "the server closed the stream".to_owned()
+            }
+            Err(status) => {
+                delta = true;
+                format!("{}: {}", status.code(), root_cause(&status))
+            }
         };
         if events
             .send(ClientEvent::Disconnected(reason))
@@ -211,6 +218,8 @@ async fn run_delta(
     tokio::pin!(patience);
     loop {
         let response = tokio::select! {
+            // What has come counts, however long it took to be looked at.
+            biased;
             response = responses.message() => response,
             () = &mut patience, if !session.synced() => {
                 let silent = session.unanswered().collect::<Vec<_>>().join(", ");
@@ -234,6 +243,9 @@ async fn run_delta(
         if events.send(event).await.is_err() || requests.send(ack).await.is_err() {
             return Ok(Ended::Closed);
         }
+        patience
+            .as_mut()
+            .reset(tokio::time::Instant::now() + timing.delta_patience);
     }
 }
 
