@@ -20,22 +20,11 @@ pub fn intersects(a: &str, b: &str) -> bool {
 
 /// The wildcard hosts that a host is one of, the most specific first: `*.b.c`, `*.c`, `*` for `a.b.c`.
 pub fn wildcards_above(host: &str) -> impl Iterator<Item = String> {
-    let labels = host.trim_start_matches('*').trim_start_matches('.');
-    let dots = labels
-        .match_indices('.')
-        .map(|(at, _)| format!("*{}", &labels[at..]));
-    let own = host.strip_prefix("*.").map(|_| String::new());
-    let skip = own.is_some();
-    let star = (host != "*").then(|| "*".to_owned());
-    let own_level = skip.then(|| format!("*.{labels}"));
-    own_level
-        .into_iter()
-        .filter({
-            let host = host.to_owned();
-            move |wildcard| *wildcard != host
-        })
-        .chain(dots.collect::<Vec<_>>())
-        .chain(star)
+    let dots = host.match_indices('.');
+    let above = dots.map(move |(at, _)| format!("*{}", &host[at..]));
+    above
+        .filter(move |wildcard| wildcard != host)
+        .chain((host != "*").then(|| "*".to_owned()))
 }
 
 #[cfg(test)]

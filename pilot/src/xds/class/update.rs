@@ -129,16 +129,16 @@ impl<'a> Update<'a> {
     /// Scopes and routes of hosts; where a wildcard host came or went, the scope filter too.
     pub(super) fn hosts(&mut self, impact: &Impact) {
         let ports = self.generator.ports_listened();
-        let gone = self.before.servers.ports();
-        let gone: Vec<u16> = gone.difference(&ports).copied().collect();
+        let ports_before = self.before.servers.ports();
+        let gone: Vec<u16> = ports_before.difference(&ports).copied().collect();
         if !self.generator.scoped() {
-            self.plain_routes(impact, &ports);
+            self.plain_routes(impact);
             return;
         }
         let hosts = self.generator.affected_hosts(&impact.hosts);
         let mut filters: BTreeSet<u16> = BTreeSet::new();
         for &port in ports.iter().chain(&gone) {
-            let new_port = !self.before.servers.ports().contains(&port);
+            let new_port = !ports_before.contains(&port);
             if new_port || gone.contains(&port) {
                 filters.insert(port);
             }
@@ -180,7 +180,7 @@ impl<'a> Update<'a> {
     }
 
     /// Without scoped routes a route configuration holds all hosts of its server, so any of them changes it whole.
-    fn plain_routes(&mut self, impact: &Impact, _ports: &BTreeSet<u16>) {
+    fn plain_routes(&mut self, impact: &Impact) {
         if impact.hosts.is_empty() && impact.gateways.is_empty() {
             return;
         }
