@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pilot::model::change::{Change, NamespacedName, SecretState};
-use pilot::model::config::StoredConfig;
+use pilot::model::config::{Facts, StoredConfig};
 use pilot::model::endpoint::{Endpoint, Endpoints};
 use pilot::model::proxy::ProxyClass;
 use pilot::model::secret::TlsSecret;
@@ -71,6 +71,16 @@ enum Op {
         name: u8,
         state: u8,
     },
+    Filter {
+        name: u8,
+        texts: Vec<usize>,
+        head: usize,
+        root: bool,
+    },
+    DropFilter {
+        name: u8,
+        root: bool,
+    },
     Push,
 }
 
@@ -115,6 +125,9 @@ fn op() -> impl Strategy<Value = Op> {
             ),
         1 => rule(),
         1 => rule(),
+        1 => filter(),
+        1 => filter(),
+        1 => (name(), any::<bool>()).prop_map(|(name, root)| Op::DropFilter { name, root }),
         1 => (name(), any::<bool>()).prop_map(|(name, root)| Op::DropRule { name, root }),
         1 => name().prop_map(|name| Op::DropService { name }),
         1 => (name(), 0..3u8, any::<bool>()).prop_map(|(name, ports, dns)| Op::Registry {
@@ -144,6 +157,64 @@ fn rule() -> impl Strategy<Value = Op> {
             secret,
             root,
         })
+}
+
+fn filter() -> impl Strategy<Value = Op> {
+    let texts = prop::collection::vec(0..PATCHES.len(), 1..4);
+    (0..4u8, texts, 0..FILTER_HEADS.len(), any::<bool>()).prop_map(|(name, texts, head, root)| {
+        Op::Filter {
+            name,
+            texts,
+            head,
+            root,
+        }
+    })
+}
+
+/// For whom an EnvoyFilter is.
+const FILTER_HEADS: [&str; 4] = [
+    "",
+    "priority: -1, ",
+    "workloadSelector: {labels: {app: gw}}, ",
+    "workloadSelector: {labels: {app: other}}, ",
+];
+
+/// Patches of all sorts, each with one that does the same another time.
+const PATCHES: [&str; 24] = [
+    "{applyTo: HTTP_ROUTE, match: {routeConfiguration: {vhost: {name: 'a.test:80', route: {name: r}}}}, patch: {operation: MERGE, value: {stat_prefix: a}}}",
+    "{applyTo: HTTP_ROUTE, match: {routeConfiguration: {vhost: {name: 'a.test:80'}}}, patch: {operation: MERGE, value: {stat_prefix: b, route: {cluster: 'outbound|81||s2.app.svc.cluster.local'}}}}",
+    "{applyTo: HTTP_ROUTE, match: {routeConfiguration: {vhost: {name: '*.test:81'}}}, patch: {operation: REMOVE}}",
+    "{applyTo: HTTP_ROUTE, match: {routeConfiguration: {vhost: {domainName: b.test}}}, patch: {operation: INSERT_FIRST, value: {match: {prefix: /f}, redirect: {}}}}",
+    "{applyTo: HTTP_ROUTE, patch: {operation: MERGE, value: {stat_prefix: c}}}",
+    "{applyTo: HTTP_ROUTE, match: {routeConfiguration: {portNumber: 81, portName: p}}, patch: {operation: MERGE, value: {stat_prefix: d}}}",
+    "{applyTo: VIRTUAL_HOST, match: {routeConfiguration: {gateway: sys/g1}}, patch: {operation: MERGE, value: {request_headers_to_remove: [x]}}}",
+    "{applyTo: VIRTUAL_HOST, match: {routeConfiguration: {name: http.80}}, patch: {operation: ADD, value: {name: added, domains: [b.test]}}}",
+    "{applyTo: VIRTUAL_HOST, match: {routeConfiguration: {name: higress-rds-80.b.test, vhost: {name: 'b.test:80'}}}, patch: {operation: REPLACE, value: {name: other, domains: [q.test]}}}",
+    "{applyTo: ROUTE_CONFIGURATION, match: {routeConfiguration: {name: higress-rds-443.x.y.test}}, patch: {operation: MERGE, value: {most_specific_header_mutations_wins: true}}}",
+    "{applyTo: ROUTE_CONFIGURATION, match: {routeConfiguration: {vhost: {name: 'blackhole:80'}}}, patch: {operation: MERGE, value: {most_specific_header_mutations_wins: true}}}",
+    "{applyTo: CLUSTER, patch: {operation: MERGE, value: {connect_timeout: 3s}}}",
+    "{applyTo: CLUSTER, match: {cluster: {name: 'outbound|80||s1.app.svc.cluster.local'}}, patch: {operation: REMOVE}}",
+    "{applyTo: CLUSTER, match: {cluster: {service: s3.app.svc.cluster.local, subset: all}}, patch: {operation: MERGE, value: {connect_timeout: 4s}}}",
+    "{applyTo: CLUSTER, patch: {operation: ADD, value: {name: own, connect_timeout: 1s}}}",
+    "{applyTo: CLUSTER, patch: {operation: ADD, value: {name: own, connect_timeout: 2s}}}",
+    "{applyTo: LISTENER, patch: {operation: ADD, value: {name: 0.0.0.0_443, address: {pipe: {path: /x}}}}}",
+    "{applyTo: LISTENER, match: {listener: {portNumber: 443}}, patch: {operation: REMOVE}}",
+    "{applyTo: LISTENER, match: {listener: {portName: p}}, patch: {operation: MERGE, value: {stat_prefix: s}}}",
+    "{applyTo: FILTER_CHAIN, match: {listener: {filterChain: {sni: a.test}}}, patch: {operation: REMOVE}}",
+    "{applyTo: HTTP_FILTER, match: {listener: {portNumber: 80}}, patch: {operation: INSERT_FIRST, value: {name: f, disabled: true}}}",
+    "{applyTo: EXTENSION_CONFIG, patch: {operation: ADD, value: {name: e, typed_config: {'@type': type.googleapis.com/google.protobuf.Duration, value: 1s}}}}",
+    "{applyTo: HTTP_FILTER, match: {proxy: {metadata: {TIER: front}}}, patch: {operation: ADD, value: {name: g}}}",
+    "{applyTo: HTTP_FILTER, match: {proxy: {proxyVersion: '^1'}}, patch: {operation: ADD, value: {name: h}}}",
+];
+
+fn envoy_filter(texts: &[usize], head: usize) -> istio::EnvoyFilter {
+    let patches: Vec<&str> = texts.iter().map(|text| PATCHES[*text]).collect();
+    let text = format!(
+        "{{{}configPatches: [{}]}}",
+        FILTER_HEADS[head],
+        patches.join(", ")
+    );
+    serde_yaml::from_str(&text).unwrap()
 }
 
 const RULE_HOSTS: [&str; 6] = [
@@ -298,6 +369,20 @@ fn change(op: &Op) -> Option<Change> {
             &format!("d{name}"),
             destination_rule(*text, *host, *secret),
         ),
+        Op::Filter {
+            name,
+            texts,
+            head,
+            root,
+        } => stored_in(
+            namespace(*root),
+            &format!("f{name}"),
+            envoy_filter(texts, *head),
+        ),
+        Op::DropFilter { name, root } => Change::Config(
+            ConfigKey::new(Kind::EnvoyFilter, namespace(*root), format!("f{name}")),
+            None,
+        ),
         Op::DropRule { name, root } => Change::Config(
             ConfigKey::new(Kind::DestinationRule, namespace(*root), format!("d{name}")),
             None,
@@ -378,6 +463,7 @@ fn class() -> ProxyClass {
         namespace: "sys".into(),
         labels,
         secrets: true,
+        metadata: [("TIER".to_owned(), "front".to_owned())].into(),
     }
 }
 
@@ -436,6 +522,19 @@ fn check(ops: &[Op], options: &PushOptions) {
         assert_eq!(world, scratch);
         let built = ClassSnapshot::build(class(), &scratch, options).snapshot;
         assert_eq!(snapshot.generated(), built.generated());
+    }
+}
+
+#[test]
+fn every_patch_of_the_property_is_one() {
+    for n in 0..PATCHES.len() {
+        let Change::Config(_, Some(config)) = stored("f", envoy_filter(&[n], 0)) else {
+            panic!("a config");
+        };
+        let Facts::EnvoyFilter(facts) = &config.facts else {
+            panic!("an EnvoyFilter");
+        };
+        assert_eq!((facts.patches.len(), &*facts.mistakes), (1, &[][..]));
     }
 }
 

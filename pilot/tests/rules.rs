@@ -1,4 +1,4 @@
-//! A changed DestinationRule costs the clusters of its service, and routes only where requests are hashed.
+//! A changed DestinationRule or EnvoyFilter costs what depends on it, and nothing else.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -62,6 +62,7 @@ impl Pilot {
             namespace: "sys".into(),
             labels: Default::default(),
             secrets: true,
+            metadata: Default::default(),
         };
         let snapshot = ClassSnapshot::build(class, &world, &options).snapshot;
         Self {
@@ -180,4 +181,110 @@ fn a_secret_costs_its_clusters_when_it_comes_and_itself_when_it_changes() {
     assert_eq!(pilot.change(secret(Some("two"))), counts(0, 0, 0, 1));
     assert_eq!(pilot.change(secret(None)), counts(1, 0, 0, 0));
     assert!(pilot.snapshot.generated().secrets.is_empty());
+}
+
+fn filter(name: &str, patches: &str) -> Change {
+    object::<istio::EnvoyFilter>(name, &format!("configPatches: [{patches}]"))
+}
+
+/// A patch of all routes of a host.
+fn patch_of(host: &str, value: &str) -> String {
+    format!(
+        "{{applyTo: HTTP_ROUTE, match: {{routeConfiguration: {{vhost: {{name: '{host}.test:80'}}}}}}, \
+         patch: {{operation: MERGE, value: {{stat_prefix: {value}}}}}}}"
+    )
+}
+
+#[test]
+fn a_patch_costs_what_it_is_for() {
+    let mut pilot = Pilot::new();
+    let all = SERVICES as u64;
+    let clean = pilot.snapshot.generated().clone();
+    // One object per host, as many as there are hosts.
+    for n in 0..SERVICES {
+        let name = format!("h{n}");
+        let cost = pilot.change(filter(&name, &patch_of(&name, "one")));
+        assert_eq!(cost, counts(0, 0, 1, 0), "{name}");
+    }
+    let patched = pilot.snapshot.generated().clone();
+    assert_ne!(patched.routes, clean.routes);
+    assert!(patched.clusters.ptr_eq(&clean.clusters) && patched.listeners.ptr_eq(&clean.listeners));
+    assert!(patched.routes["higress-rds-80.both.test"] == clean.routes["higress-rds-80.both.test"]);
+
+    let listener = |value: &str| {
+        format!(
+            "{{applyTo: LISTENER, patch: {{operation: MERGE, value: {{stat_prefix: {value}}}}}}}"
+        )
+    };
+    let cluster = |of: &str| {
+        format!(
+            "{{applyTo: CLUSTER, match: {{cluster: {of}}}, patch: {{operation: MERGE, value: {{alt_stat_name: x}}}}}}"
+        )
+    };
+    let lds = Counts {
+        lds: 1,
+        ..Counts::default()
+    };
+    let named = format!("{{name: 'outbound|80||{}'}}", hostname(1));
+    let two = [patch_of("h1", "two"), patch_of("h2", "two")].join(", ");
+    let three = [patch_of("h1", "two"), patch_of("h2", "three")].join(", ");
+    let elsewhere = patch_of("nowhere", "x");
+    let steps = [
+        (filter("one", &listener("a")), lds),
+        (filter("one", &listener("a")), Counts::default()),
+        (filter("one", &cluster("{}")), Counts { cds: all, ..lds }),
+        (filter("one", &cluster(&named)), counts(all, 0, 0, 0)),
+        (filter("one", &two), counts(1, 0, 2, 0)),
+        (filter("one", &three), counts(0, 0, 1, 0)),
+        (filter("one", &elsewhere), counts(0, 0, 2, 0)),
+        (
+            filter(
+                "one",
+                "{applyTo: HTTP_ROUTE, patch: {operation: MERGE, value: {stat_prefix: x}}}",
+            ),
+            counts(0, 0, all + 1, 0),
+        ),
+        // For other proxies.
+        (
+            object::<istio::EnvoyFilter>(
+                "other",
+                &format!(
+                    "workloadSelector: {{labels: {{a: b}}}}\nconfigPatches: [{two}, {}]",
+                    listener("b")
+                ),
+            ),
+            Counts::default(),
+        ),
+    ];
+    for (n, (change, expected)) in steps.into_iter().enumerate() {
+        assert_eq!(pilot.change(change), expected, "step {n}");
+    }
+}
+
+#[test]
+fn a_cluster_that_only_a_patch_names_is_sent() {
+    let mut pilot = Pilot::new();
+    let service = Service {
+        hostname: "auth.app.svc.cluster.local".into(),
+        namespace: "app".into(),
+        name: "auth".into(),
+        ports: vec![ServicePort {
+            name: "http".into(),
+            number: 80,
+            protocol: Protocol::Http,
+        }],
+        resolution: Resolution::Eds,
+        created: 0,
+    };
+    let service = Change::Service(service.hostname.clone(), Some(Arc::new(service)));
+    assert_eq!(pilot.change(service), Counts::default());
+    let patch = "{applyTo: HTTP_FILTER, patch: {operation: INSERT_FIRST, value: {name: a, typed_config: \
+         {'@type': type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz, \
+         http_service: {server_uri: {uri: 'http://auth', timeout: 1s, cluster: 'outbound|80||auth.app.svc.cluster.local'}}}}}}";
+    let cost = pilot.change(filter("auth", patch));
+    assert_eq!((cost.cds, cost.eds, cost.lds), (1, 1, 1));
+    let name = "outbound|80||auth.app.svc.cluster.local";
+    assert!(pilot.snapshot.generated().clusters.contains_key(name));
+    pilot.change(filter("auth", ""));
+    assert!(!pilot.snapshot.generated().clusters.contains_key(name));
 }

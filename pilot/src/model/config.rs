@@ -10,6 +10,7 @@ use shared_proto::networking::v1alpha3 as istio;
 
 use super::change::NamespacedName;
 use super::destination_rule::DestinationRuleFacts;
+use super::envoy_filter::EnvoyFilterFacts;
 use super::pairs::Pairs;
 
 /// One config from the controller.
@@ -38,6 +39,8 @@ pub enum Facts {
     Gateway(Arc<GatewayFacts>),
     /// A DestinationRule.
     DestinationRule(DestinationRuleFacts),
+    /// An EnvoyFilter.
+    EnvoyFilter(Arc<EnvoyFilterFacts>),
     /// A kind that is stored and shown, and has no index yet.
     Other,
 }
@@ -193,16 +196,20 @@ impl StoredConfig {
 
     /// Place in the order of precedence: the older first, then by `name.namespace` (Istio).
     pub fn precedence(&self) -> Precedence {
-        (
-            self.created.unwrap_or(i64::MIN),
-            self.key.name.clone(),
-            self.key.namespace.clone(),
-        )
+        precedence(&self.key, self.created)
     }
 }
 
 /// Sort key of configs: creation time, name, namespace.
 pub type Precedence = (i64, Arc<str>, Arc<str>);
+
+fn precedence(key: &ConfigKey, created: Option<i64>) -> Precedence {
+    (
+        created.unwrap_or(i64::MIN),
+        key.name.clone(),
+        key.namespace.clone(),
+    )
+}
 
 impl Facts {
     fn of(spec: &Spec, key: &ConfigKey, created: Option<i64>, domain: &str) -> Self {
@@ -218,6 +225,10 @@ impl Facts {
             }))
         } else if let Some(rule) = spec.get::<istio::DestinationRule>() {
             Self::DestinationRule(DestinationRuleFacts::of(rule, &key.namespace, domain))
+        } else if let Some(filter) = spec.get::<istio::EnvoyFilter>() {
+            let name = NamespacedName::new(key.namespace.clone(), key.name.clone());
+            let precedence = precedence(key, created);
+            Self::EnvoyFilter(Arc::new(EnvoyFilterFacts::of(filter, name, precedence)))
         } else {
             Self::Other
         }

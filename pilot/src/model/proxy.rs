@@ -6,6 +6,7 @@ use std::sync::Arc;
 use envoy_types::pb::google::protobuf::{Struct, Value, value::Kind};
 use xds_engine::discovery::Node;
 
+use super::envoy_filter::VERSION_KEY;
 use super::pairs::Pairs;
 
 /// Labels that differ between the Pods of one Deployment, or between two versions of it: no Gateway selects by them,
@@ -36,6 +37,8 @@ pub struct ProxyClass {
     pub labels: BTreeMap<String, String>,
     /// Whether they may be sent key material.
     pub secrets: bool,
+    /// Their node metadata, as far as some EnvoyFilter asks for it.
+    pub metadata: BTreeMap<String, String>,
 }
 
 /// A proxy as it introduced itself.
@@ -49,6 +52,8 @@ pub struct Proxy {
     pub labels: BTreeMap<String, String>,
     /// Metadata `ISTIO_VERSION`, as given.
     pub version: String,
+    /// All metadata that is text.
+    pub metadata: BTreeMap<String, String>,
 }
 
 impl Proxy {
@@ -72,12 +77,17 @@ impl Proxy {
             name: id.to_owned(),
             namespace: namespace.into(),
             labels: labels(metadata),
-            version: text(metadata, "ISTIO_VERSION").unwrap_or_default(),
+            version: text(metadata, VERSION_KEY).unwrap_or_default(),
+            metadata: metadata.map(texts).unwrap_or_default(),
         })
     }
 
-    /// The class of this proxy.
-    pub fn class(&self, secrets: bool) -> ProxyClass {
+    /// The class of this proxy, when these keys of node metadata make a difference.
+    pub fn class<'a>(
+        &self,
+        secrets: bool,
+        metadata_keys: impl Iterator<Item = &'a Arc<str>>,
+    ) -> ProxyClass {
         let labels = self
             .labels
             .iter()
@@ -88,6 +98,10 @@ impl Proxy {
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
             secrets,
+            metadata: metadata_keys
+                .filter_map(|key| self.metadata.get_key_value(&**key))
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
         }
     }
 }
@@ -113,14 +127,19 @@ fn text(metadata: Option<&Struct>, key: &str) -> Option<String> {
 }
 
 fn labels(metadata: Option<&Struct>) -> BTreeMap<String, String> {
-    let Some(Kind::StructValue(labels)) = field(metadata, "LABELS") else {
-        return BTreeMap::new();
-    };
+    match field(metadata, "LABELS") {
+        Some(Kind::StructValue(labels)) => texts(labels),
+        _ => BTreeMap::new(),
+    }
+}
+
+/// Members that are text.
+fn texts(members: &Struct) -> BTreeMap<String, String> {
     let text = |(key, value): (&String, &Value)| match &value.kind {
         Some(Kind::StringValue(text)) => Some((key.clone(), text.clone())),
         _ => None,
     };
-    labels.fields.iter().filter_map(text).collect()
+    members.fields.iter().filter_map(text).collect()
 }
 
 #[cfg(test)]
@@ -153,7 +172,7 @@ mod tests {
     fn namespace_falls_back_to_the_domain() {
         let proxy = Proxy::from_node(&node("router~1.1.1.1~gw.sys~sys.svc.cluster.local")).unwrap();
         assert_eq!((&*proxy.namespace, proxy.name.as_str()), ("sys", "gw.sys"));
-        let class = proxy.class(true);
+        let class = proxy.class(true, std::iter::empty());
         assert!(
             class.selected_by(
                 &[("higress".to_owned(), "gw".to_owned())]

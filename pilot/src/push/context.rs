@@ -8,10 +8,14 @@ use shared_proto::config::ConfigKey;
 
 use super::destination_rules::{DestinationRules, RuleQuery, same_for_routes};
 use super::destinations::{Destinations, first_key};
+use super::envoy_filters::{self, EnvoyFilters, PatchQuery};
 
 use crate::model::change::NamespacedName;
-use crate::model::config::{Facts, GatewayFacts, Precedence, StoredConfig, VirtualServiceFacts};
+use crate::model::config::{
+    Facts, GatewayFacts, PortGiven, Precedence, StoredConfig, VirtualServiceFacts,
+};
 use crate::model::destination_rule::DestinationRuleFacts;
+use crate::model::envoy_filter::{EnvoyFilterFacts, Patch};
 use crate::model::host;
 use crate::model::service::{Resolution, Service};
 
@@ -32,6 +36,8 @@ pub struct PushContext {
     destinations: Destinations,
     /// DestinationRules by host.
     rules: DestinationRules,
+    /// Patches of EnvoyFilters by where they are looked for.
+    filters: EnvoyFilters,
 }
 
 /// A Gateway before and after a change; `None` where it was or is not there.
@@ -46,6 +52,8 @@ pub struct Impact {
     pub gateways: Vec<Replaced>,
     /// Host names of services whose clusters may differ.
     pub services: BTreeSet<Arc<str>>,
+    /// Patches of EnvoyFilters that came or went.
+    pub patches: Vec<Arc<Patch>>,
 }
 
 impl PushContext {
@@ -71,6 +79,26 @@ impl PushContext {
     /// The DestinationRules that proxies use for a service; to be merged in this order.
     pub fn destination_rules(&self, query: RuleQuery<'_>) -> Vec<&Arc<StoredConfig>> {
         self.rules.lookup(query)
+    }
+
+    /// Patches for a class of proxies, in the order in which they are applied.
+    pub fn patches(&self, query: PatchQuery<'_>) -> Vec<&Arc<Patch>> {
+        self.filters.lookup(query)
+    }
+
+    /// Whether there are patches at all, for whatever proxies.
+    pub fn has_patches(&self) -> bool {
+        !self.filters.is_empty()
+    }
+
+    /// Patches that bring a resource of their own.
+    pub fn added_patches(&self) -> impl Iterator<Item = &Arc<Patch>> {
+        self.filters.added()
+    }
+
+    /// Keys of node metadata that tell classes of proxies apart.
+    pub fn metadata_keys(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.filters.metadata_keys()
     }
 
     /// All hosts of VirtualServices. Cost: all of them.
@@ -113,6 +141,8 @@ impl PushContext {
                 self.add_ruled_services(other, balancing, impact);
             }
         }
+        let patches = envoy_filters::touched(filter(&old), filter(&config));
+        impact.patches.extend(patches);
         if let (Some(gateway), _) | (None, Some(gateway)) = (gateway(&old), gateway(&config)) {
             impact
                 .gateways
@@ -213,6 +243,10 @@ impl PushContext {
                 }
             }
             Facts::DestinationRule(facts) => self.rules.insert(facts, config),
+            Facts::EnvoyFilter(facts) => {
+                self.filters.insert(facts);
+                self.refer_to(&facts.destinations, &config.key, impact);
+            }
             Facts::Other => {}
         }
     }
@@ -226,6 +260,10 @@ impl PushContext {
                 }
             }
             Facts::DestinationRule(facts) => self.rules.remove(facts, config),
+            Facts::EnvoyFilter(facts) => {
+                self.filters.remove(facts);
+                self.refer_no_more(&facts.destinations, &config.key, impact);
+            }
             Facts::Other => {}
         }
     }
@@ -244,11 +282,7 @@ impl PushContext {
             self.by_gateway
                 .insert((gateway.clone(), config.key.clone()));
         }
-        for to in &facts.destinations {
-            let known = self.destinations.contains(&to.0);
-            let first = self.destinations.insert(to, &config.key);
-            self.reference_changed(&to.0, !known, first, impact);
-        }
+        self.refer_to(&facts.destinations, &config.key, impact);
         add_hosts(facts, impact);
     }
 
@@ -266,12 +300,29 @@ impl PushContext {
             self.by_gateway
                 .remove(&(gateway.clone(), config.key.clone()));
         }
-        for to in &facts.destinations {
-            let last = self.destinations.remove(to, &config.key);
+        self.refer_no_more(&facts.destinations, &config.key, impact);
+        add_hosts(facts, impact);
+    }
+
+    fn refer_to(&mut self, to: &[(Arc<str>, PortGiven)], user: &ConfigKey, impact: &mut Impact) {
+        for to in to {
+            let known = self.destinations.contains(&to.0);
+            let first = self.destinations.insert(to, user);
+            self.reference_changed(&to.0, !known, first, impact);
+        }
+    }
+
+    fn refer_no_more(
+        &mut self,
+        to: &[(Arc<str>, PortGiven)],
+        user: &ConfigKey,
+        impact: &mut Impact,
+    ) {
+        for to in to {
+            let last = self.destinations.remove(to, user);
             let gone = !self.destinations.contains(&to.0);
             self.reference_changed(&to.0, gone, last, impact);
         }
-        add_hosts(facts, impact);
     }
 
     /// Clusters follow references: of a service as a whole, of one without ports of its own for each port.
@@ -305,6 +356,13 @@ fn gateway(config: &Option<Arc<StoredConfig>>) -> Option<&Arc<GatewayFacts>> {
 fn rule(config: &Option<Arc<StoredConfig>>) -> Option<&DestinationRuleFacts> {
     match &config.as_ref()?.facts {
         Facts::DestinationRule(facts) => Some(facts),
+        _ => None,
+    }
+}
+
+fn filter(config: &Option<Arc<StoredConfig>>) -> Option<&EnvoyFilterFacts> {
+    match &config.as_ref()?.facts {
+        Facts::EnvoyFilter(facts) => Some(facts),
         _ => None,
     }
 }

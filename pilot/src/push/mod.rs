@@ -8,4 +8,5 @@ pub mod context;
 pub mod debounce;
 pub mod destination_rules;
 mod destinations;
+pub mod envoy_filters;
 pub mod world;

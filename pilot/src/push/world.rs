@@ -45,6 +45,8 @@ impl Changed {
                     .map(|new| (None, Some(new.clone())))
                     .collect(),
                 services: context.services.keys().cloned().collect(),
+                // All others patch something that is new already.
+                patches: context.added_patches().cloned().collect(),
             }),
             endpoints: world.endpoints.keys().cloned().collect(),
             secrets: world.secrets.keys().cloned().collect(),

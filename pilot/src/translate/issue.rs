@@ -66,6 +66,8 @@ pub enum Reason {
     Duplicate,
     /// A Secret that is not there, or may not be used.
     MissingSecret,
+    /// A patch of an EnvoyFilter that does not fit what it is for.
+    InvalidPatch,
     /// A valid setting that this version does not serve.
     Unsupported,
 }
@@ -84,6 +86,7 @@ impl Reason {
             Self::NoAction => "no_action",
             Self::Duplicate => "duplicate",
             Self::MissingSecret => "missing_secret",
+            Self::InvalidPatch => "invalid_patch",
             Self::Unsupported => "unsupported",
         }
     }

@@ -16,6 +16,7 @@ pub mod cds;
 pub mod ecds;
 pub mod eds;
 pub mod lds;
+pub mod patch;
 pub mod rds;
 pub mod sds;
 pub mod srds;

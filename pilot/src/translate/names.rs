@@ -4,6 +4,8 @@
 
 use std::fmt::Display;
 
+pub use crate::model::cluster_name::{cluster_name, parse_cluster_name};
+
 /// Prefix of the route configuration of one host.
 const HOST_ROUTE_PREFIX: &str = "higress-rds-";
 
@@ -22,22 +24,6 @@ pub const BLACK_HOLE_CLUSTER: &str = "BlackHoleCluster";
 
 /// Cluster name that stands for a destination without host; it never exists.
 pub const UNKNOWN_CLUSTER: &str = "UnknownService";
-
-/// `outbound|<port>|<subset>|<hostname>`: cluster, and the service name of its endpoints.
-#[must_use]
-pub fn cluster_name(port: u16, subset: &str, hostname: &str) -> String {
-    format!("outbound|{port}|{subset}|{hostname}")
-}
-
-/// Takes a cluster name apart into port, subset and hostname.
-#[must_use]
-pub fn parse_cluster_name(name: &str) -> Option<(u16, &str, &str)> {
-    let mut parts = name.strip_prefix("outbound|")?.splitn(3, '|');
-    let port = parts.next()?.parse().ok()?;
-    let subset = parts.next()?;
-    let hostname = parts.next().filter(|host| !host.is_empty())?;
-    Some((port, subset, hostname))
-}
 
 /// `fallback|<cluster>|<cluster>...`: a cluster that falls back from each of its members to the next.
 #[must_use]
@@ -159,6 +145,17 @@ pub fn virtual_host_name(host: &str, port: u16) -> String {
     } else {
         format!("{host}:{port}")
     }
+}
+
+/// Takes the name of a virtual host apart into host and port.
+#[must_use]
+pub fn parse_virtual_host_name(name: &str) -> Option<(&str, u16)> {
+    let (host, port) = name.rsplit_once(':')?;
+    let inner = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let host = inner.unwrap_or(host);
+    (!host.is_empty()).then_some((host, port.parse().ok()?))
 }
 
 /// Virtual host of a port that nobody serves.

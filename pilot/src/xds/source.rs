@@ -76,8 +76,8 @@ impl Source for PilotSource {
             warn!(%error, "refused a proxy");
             Status::invalid_argument(error.to_string())
         })?;
-        let class = proxy.class(self.secrets(client));
-        let snapshots = self.updater.open(class).await;
+        let secrets = self.secrets(client);
+        let snapshots = self.updater.open(proxy.clone(), secrets).await;
         let snapshots =
             snapshots.ok_or_else(|| Status::unavailable("the pilot is shutting down"))?;
         self.connections

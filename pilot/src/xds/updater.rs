@@ -11,10 +11,12 @@ use tracing::{debug, info, warn};
 use super::class::{Built, ClassSnapshot, Counts, PushOptions};
 use crate::metrics::{KindLabel, Metrics, ReasonLabel, TypeLabel, XdsType};
 use crate::model::change::Change;
-use crate::model::proxy::ProxyClass;
+use crate::model::config::Facts;
+use crate::model::proxy::{Proxy, ProxyClass};
 use crate::push::context::PushContext;
 use crate::push::debounce::{Debounce, Timer};
 use crate::push::world::World;
+use crate::translate::{Issue, Origin, Reason};
 
 /// A class without proxies is kept this long, so that a reconnect finds it.
 const KEEP_CLASS: Duration = Duration::from_secs(60);
@@ -29,9 +31,10 @@ pub enum Message {
     Changes(Vec<Change>),
     /// Everything sent before this has to be in effect before the answer.
     Barrier(oneshot::Sender<()>),
-    /// A proxy wants the snapshots of its class.
+    /// A proxy wants the snapshots of its class, with or without key material.
     Open(
-        ProxyClass,
+        Box<Proxy>,
+        bool,
         oneshot::Sender<watch::Receiver<Arc<ClassSnapshot>>>,
     ),
 }
@@ -57,10 +60,15 @@ impl Handle {
         }
     }
 
-    /// The snapshots of a class; `None` when the updater is gone.
-    pub async fn open(&self, class: ProxyClass) -> Option<watch::Receiver<Arc<ClassSnapshot>>> {
+    /// The snapshots of the class of a proxy, with or without key material; `None` when the updater is gone.
+    pub async fn open(
+        &self,
+        proxy: Proxy,
+        secrets: bool,
+    ) -> Option<watch::Receiver<Arc<ClassSnapshot>>> {
         let (reply, wait) = oneshot::channel();
-        self.messages.send(Message::Open(class, reply)).await.ok()?;
+        let message = Message::Open(Box::new(proxy), secrets, reply);
+        self.messages.send(message).await.ok()?;
         wait.await.ok()
     }
 
@@ -153,7 +161,8 @@ impl Updater {
                     self.push();
                     let _ = done.send(());
                 }
-                Some(Message::Open(class, reply)) => {
+                Some(Message::Open(proxy, secrets, reply)) => {
+                    let class = proxy.class(secrets, self.world.context.metadata_keys());
                     let _ = reply.send(self.open(class));
                 }
             }
@@ -197,6 +206,7 @@ impl Updater {
         }
         for change in &changes {
             self.count(change);
+            self.tell_mistakes(change);
         }
         let count = changes.len();
         let (world, changed) = self.world.next(changes);
@@ -209,6 +219,14 @@ impl Updater {
                 .virtual_services
                 .set(gauge(world.context.virtual_hosts()));
             self.context.store(world.context.clone());
+        }
+        // What tells classes apart is another than before: the proxies come back, into the classes that they are of now.
+        if !world
+            .context
+            .metadata_keys()
+            .eq(self.world.context.metadata_keys())
+        {
+            self.classes.clear();
         }
         self.world = world;
         if !changed.is_empty() {
@@ -274,14 +292,36 @@ impl Updater {
                 .get_or_create(&TypeLabel { r#type })
                 .inc_by(count);
         }
-        for issue in &built.issues {
-            let reason = ReasonLabel {
-                reason: issue.reason.as_str(),
-            };
-            self.metrics.issues.get_or_create(&reason).inc();
-            warn!(%issue, "part of a config is not served as written");
-        }
+        built.issues.iter().for_each(|issue| self.tell(issue));
         built.snapshot
+    }
+
+    fn tell(&self, issue: &Issue) {
+        let reason = ReasonLabel {
+            reason: issue.reason.as_str(),
+        };
+        self.metrics.issues.get_or_create(&reason).inc();
+        warn!(%issue, "part of a config is not served as written");
+    }
+
+    /// Says what of an EnvoyFilter cannot be used; once, whatever the number of classes.
+    fn tell_mistakes(&self, change: &Change) {
+        let Change::Config(key, Some(config)) = change else {
+            return;
+        };
+        if let Facts::EnvoyFilter(facts) = &config.facts {
+            for mistake in &facts.mistakes {
+                self.tell(&Issue {
+                    origin: Some(Origin {
+                        namespace: key.namespace.to_string(),
+                        name: key.name.to_string(),
+                    }),
+                    at: mistake.at.clone(),
+                    reason: Reason::InvalidPatch,
+                    message: mistake.message.clone(),
+                });
+            }
+        }
     }
 
     fn count(&self, change: &Change) {

@@ -7,6 +7,7 @@ mod features;
 mod fixture;
 mod http;
 mod mutual;
+mod patches;
 mod pilot_server;
 mod policies;
 mod proxy;
@@ -30,6 +31,7 @@ fn main() {
         upstream_tls::TESTS,
         errors::TESTS,
         mutual::TESTS,
+        patches::TESTS,
     ]
     .concat();
     let trials = tests

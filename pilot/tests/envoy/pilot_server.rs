@@ -82,13 +82,18 @@ impl Pilot {
         });
     }
 
+    /// What Envoy holds against what it was sent last, by type.
+    pub fn refused(&self) -> Vec<String> {
+        let connections = self.connections.status().into_iter();
+        let types = connections.flat_map(|status| status.types);
+        types
+            .filter_map(|(kind, of_type)| Some(format!("{kind}: {}", of_type.error?)))
+            .collect()
+    }
+
     /// Nothing was refused.
     pub fn assert_accepted(&self, envoy: &Envoy) {
-        for status in self.connections.status() {
-            for (kind, of_type) in status.types {
-                assert_eq!(of_type.error, None, "{kind}\n{}", envoy.log());
-            }
-        }
+        assert_eq!(self.refused(), Vec::<String>::new(), "{}", envoy.log());
     }
 }
 

@@ -22,8 +22,10 @@ pub(crate) const RBAC: &str = "envoy.filters.http.rbac";
 pub(crate) const LOCAL_RATE_LIMIT: &str = "envoy.filters.http.local_ratelimit";
 
 const GRPC_WEB: &str = "envoy.filters.http.grpc_web";
-const ON_DEMAND: &str = "envoy.filters.http.on_demand";
-const ROUTER: &str = "envoy.filters.http.router";
+/// Name of the filter that fetches routes.
+pub(crate) const ON_DEMAND: &str = "envoy.filters.http.on_demand";
+/// Name of the filter that sends requests on.
+pub(crate) const ROUTER: &str = "envoy.filters.http.router";
 
 /// All filters of a connection manager.
 pub(super) fn chain(port: u16, routing: Routing, grpc_web: bool) -> Vec<hcm::HttpFilter> {

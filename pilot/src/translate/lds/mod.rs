@@ -16,7 +16,7 @@ use envoy_types::pb::envoy::config::listener::v3 as listener;
 use super::issue::{Generated, Issue};
 use super::{names, proto};
 
-pub(crate) use filters::{CORS, CUSTOM_RESPONSE, FAULT, LOCAL_RATE_LIMIT, RBAC};
+pub(crate) use filters::{CORS, CUSTOM_RESPONSE, FAULT, LOCAL_RATE_LIMIT, ON_DEMAND, RBAC, ROUTER};
 pub use hcm::{AccessLog, HttpOptions};
 pub use tls::{ClientCertificate, TlsChain, TlsVersion};
 

@@ -16,9 +16,12 @@ use crate::translate::{cds, eds, names};
 /// A name and what it stands for now.
 pub(super) type Named = (String, Arc<Resource>);
 
+/// A name and what it stands for now, if anything.
+pub(super) type MaybeNamed = (String, Option<Arc<Resource>>);
+
 impl Generator<'_> {
-    /// All clusters of a service, and the credentials that they have to follow.
-    pub(super) fn clusters(&mut self, hostname: &str) -> (Vec<Named>, BTreeSet<Credential>) {
+    /// All clusters of a service, except those that a patch removes, and the credentials that they have to follow.
+    pub(super) fn clusters(&mut self, hostname: &str) -> (Vec<MaybeNamed>, BTreeSet<Credential>) {
         let (mut clusters, mut credentials) = (Vec::new(), BTreeSet::new());
         let Some(service) = self.lookup.service(hostname) else {
             return (clusters, credentials);
@@ -45,7 +48,8 @@ impl Generator<'_> {
             let cluster = self.keep(generated);
             self.counts.cds += 1;
             let name = part.cluster_name(hostname);
-            clusters.push((name, Resource::encode(CLUSTER, &cluster)));
+            let cluster = self.patched_cluster((&name, hostname), &part, &cluster);
+            clusters.push((name, cluster));
         }
         (clusters, credentials)
     }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use shared_proto::networking::v1alpha3::VirtualService;
-use xds_engine::types::{EXTENSION, ROUTE, SCOPED_ROUTE};
+use xds_engine::types::{EXTENSION, SCOPED_ROUTE};
 use xds_engine::{Resource, ResourceMap};
 
 use super::Counts;
 use super::listeners::{client_certificate, route_name};
 use super::lookup::Lookup;
+use super::patches::route_site;
 use super::servers::{Credential, ListenKey, Servers};
 use crate::model::change::NamespacedName;
 use crate::model::config::{Facts, Server, ServerProtocol, StoredConfig};
@@ -18,6 +19,7 @@ use crate::model::proxy::ProxyClass;
 use crate::push::world::World;
 use crate::translate::cds::ClusterOptions;
 use crate::translate::lds::{ClientCertificate, HttpOptions};
+use crate::translate::patch::RouteSite;
 use crate::translate::{Generated, Issue, ecds, names, rds, srds};
 
 /// Annotation that marks VirtualServices made from Gateway API routes (Istio).
@@ -49,15 +51,6 @@ pub(super) struct Routes {
     pub(super) resource: Arc<Resource>,
     /// Clusters with fallbacks that it leads to.
     pub(super) fallbacks: BTreeSet<Arc<str>>,
-}
-
-impl Routes {
-    fn of(configuration: &rds::wire::RouteConfiguration) -> Self {
-        Self {
-            resource: Resource::encode(ROUTE, configuration),
-            fallbacks: rds::fallback_clusters(configuration),
-        }
-    }
 }
 
 /// The generators, bound to a class and a world.
@@ -250,7 +243,21 @@ impl<'a> Generator<'a> {
             rds::host_route_configuration(&self.host_input(port, host, &virtual_services));
         let configuration = self.keep(generated);
         self.counts.rds += 1;
-        Some(Routes::of(&configuration))
+        let site = |generator: &Self| generator.host_site(port, host, &configs);
+        Some(self.patched_routes(site, &configuration))
+    }
+
+    /// The servers that lead to the routes of a host.
+    fn host_site(&self, port: u16, host: &str, configs: &[&'a Arc<StoredConfig>]) -> RouteSite {
+        let servers = configs
+            .iter()
+            .flat_map(|config| self.leading_servers(port, host, config));
+        route_site(
+            port,
+            servers.filter_map(|(name, server)| {
+                Some((name, &**self.world.context.gateways.get(name)?, server))
+            }),
+        )
     }
 
     pub(super) fn scope(&mut self, port: u16, host: &str) -> Arc<Resource> {
@@ -297,10 +304,23 @@ impl<'a> Generator<'a> {
                 let generated = rds::plain_route_configuration(&name, port, &inputs);
                 let configuration = self.keep(generated);
                 self.counts.rds += 1;
-                routes.insert(name, Routes::of(&configuration));
+                let site = |generator: &Self| generator.plain_site(&key, &name);
+                let patched = self.patched_routes(site, &configuration);
+                routes.insert(name, patched);
             }
         }
         routes
+    }
+
+    /// The servers of a route configuration when scoped routes are off.
+    fn plain_site(&self, key: &ListenKey, name: &str) -> RouteSite {
+        let servers = self.servers.of(key);
+        let servers = servers.iter().filter_map(|(gateway, server)| {
+            let own = route_name(gateway, server) == name;
+            let gateway_name = gateway.name.as_ref().filter(|_| own)?;
+            Some((gateway_name, &***gateway, *server))
+        });
+        route_site(key.port, servers)
     }
 
     /// The route configurations of a listener when scoped routes are off: name, port and the Gateways whose

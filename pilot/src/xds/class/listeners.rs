@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use shared_proto::networking::v1alpha3::server_tls_settings::TlSmode;
-use xds_engine::types::{LISTENER, SECRET};
+use xds_engine::types::SECRET;
 use xds_engine::{Resource, ResourceMap};
 
 use super::generate::Generator;
 use super::servers::{self, Credential, ListenKey};
 use crate::model::config::{GatewayFacts, Server, ServerProtocol, ServerTls};
+use crate::model::envoy_filter::Added;
 use crate::translate::lds::{
     self, ClientCertificate, ListenerInput, Routing, TlsChain, TlsVersion,
 };
@@ -54,21 +55,24 @@ impl Generator<'_> {
             .collect()
     }
 
+    /// The listener of servers that has this name.
+    pub(super) fn listener_of(&self, name: &str) -> Option<ListenKey> {
+        let mut keys = self.servers.listeners();
+        keys.find(|key| listener_name(key) == name).cloned()
+    }
+
     /// Name of a listener, and the listener when it has something to serve.
     pub(super) fn listener(
         &mut self,
         key: &ListenKey,
         secrets: &ResourceMap,
     ) -> (String, Option<Arc<Resource>>) {
-        let bind: Arc<str> = if key.bind.is_empty() {
-            Arc::from("0.0.0.0")
-        } else {
-            key.bind.clone()
-        };
+        let bind = bind_of(key);
         let name = names::listener_name(&bind, key.port);
         let all = self.servers.of(key);
         let Some((gateway, first)) = all.first() else {
-            return (name, None);
+            let listener = self.added(Added::Listener, &name);
+            return (name, listener);
         };
         let servers = if servers::is_tls(first) {
             // A server whose certificate is missing would hold up the whole listener: it joins when it comes.
@@ -98,11 +102,24 @@ impl Generator<'_> {
         });
         let listener = self.keep(generated);
         self.counts.lds += u64::from(listener.is_some());
-        (
-            name,
-            listener.map(|listener| Resource::encode(LISTENER, &listener)),
-        )
+        let listener = listener.and_then(|listener| self.patched_listener(key, &name, &listener));
+        let listener = listener.or_else(|| self.added(Added::Listener, &name));
+        (name, listener)
     }
+}
+
+/// The address that a listener listens on.
+fn bind_of(key: &ListenKey) -> Arc<str> {
+    if key.bind.is_empty() {
+        Arc::from("0.0.0.0")
+    } else {
+        key.bind.clone()
+    }
+}
+
+/// Name of the listener of an address and port.
+fn listener_name(key: &ListenKey) -> String {
+    names::listener_name(&bind_of(key), key.port)
 }
 
 /// Name of the route configuration of a server when scoped routes are off.

@@ -4,6 +4,7 @@ mod clusters;
 mod generate;
 mod listeners;
 mod lookup;
+mod patches;
 mod references;
 mod servers;
 mod update;
@@ -15,6 +16,8 @@ use crate::model::proxy::ProxyClass;
 use crate::push::world::{Changed, World};
 use crate::translate::Issue;
 use generate::Generator;
+use lookup::Lookup;
+use patches::Touched;
 use servers::{Dirty, Servers};
 use update::{Needs, Update};
 
@@ -137,6 +140,12 @@ impl ClassSnapshot {
 
     /// The snapshot for a newer world. Cost: proportional to what changed.
     pub fn next(&self, world: &World, changed: &Changed, options: &PushOptions) -> Built {
+        let lookup = Lookup {
+            class: &self.class,
+            world,
+            options,
+        };
+        let touched = Touched::of(lookup, changed.context.as_ref());
         let mut servers = self.servers.clone();
         let mut dirty = Dirty::default();
         if let Some(impact) = &changed.context {
@@ -144,14 +153,19 @@ impl ClassSnapshot {
                 servers.replace(&self.class, old.as_ref(), new.as_ref(), &mut dirty);
             }
         }
+        if touched.listeners {
+            dirty.listeners.extend(servers.listeners().cloned());
+        }
         let mut update = Update::new(self, Generator::new(&self.class, world, &servers, options));
         if let Some(impact) = &changed.context {
-            update.services(impact);
-            update.hosts(impact);
+            let impact = touched.widen(impact, lookup);
+            update.services(&impact);
+            update.hosts(&impact);
         }
         update.endpoints(changed);
         update.secrets(changed, &mut dirty);
         update.fallbacks();
+        update.added(&touched, &mut dirty);
         update.listeners(&dirty.listeners);
         let Update {
             generator,

@@ -7,10 +7,12 @@ use xds_engine::{Resource, ResourceMap};
 
 use super::generate::{Generator, Routes};
 use super::lookup::Lookup;
+use super::patches::Touched;
 use super::references::References;
 use super::servers::{Credential, Dirty, ListenKey};
 use super::{ClassSnapshot, Resources};
 use crate::model::change::NamespacedName;
+use crate::model::envoy_filter::Added;
 use crate::push::context::Impact;
 use crate::push::world::Changed;
 use crate::translate::names;
@@ -91,7 +93,7 @@ impl<'a> Update<'a> {
     fn clusters(&mut self, hostname: &Arc<str>) {
         let (clusters, credentials) = self.generator.clusters(hostname);
         for (name, cluster) in clusters {
-            set(&mut self.resources.clusters, &name, Some(cluster));
+            set(&mut self.resources.clusters, &name, cluster);
         }
         let changed = self.needs.credentials.replace(hostname, credentials);
         self.credentials.extend(changed);
@@ -181,7 +183,7 @@ impl<'a> Update<'a> {
 
     /// Without scoped routes a route configuration holds all hosts of its server, so any of them changes it whole.
     fn plain_routes(&mut self, impact: &Impact) {
-        if impact.hosts.is_empty() && impact.gateways.is_empty() {
+        if impact.hosts.is_empty() && impact.gateways.is_empty() && impact.patches.is_empty() {
             return;
         }
         let mut routes = ResourceMap::new();
@@ -239,6 +241,24 @@ impl<'a> Update<'a> {
         let users: BTreeSet<Arc<str>> = users.cloned().collect();
         for hostname in users.difference(&self.done.clone()) {
             self.clusters(hostname);
+        }
+    }
+
+    /// Resources that patches bring. A listener of a server comes before one of its name, so it is left to it.
+    pub(super) fn added(&mut self, touched: &Touched, dirty: &mut Dirty) {
+        for (kind, name) in &touched.added {
+            if *kind == Added::Listener
+                && let Some(key) = self.generator.listener_of(name)
+            {
+                dirty.listeners.insert(key);
+                continue;
+            }
+            let map = match kind {
+                Added::Listener => &mut self.resources.listeners,
+                Added::Cluster => &mut self.resources.clusters,
+                Added::Extension => &mut self.resources.extensions,
+            };
+            set(map, name, self.generator.added(*kind, name));
         }
     }
 
