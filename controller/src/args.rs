@@ -9,7 +9,7 @@ use daemon::flags;
 use daemon::listen::ListenAddress;
 use daemon::logging::LogArgs;
 
-use crate::model::Scope;
+use crate::model::{Scope, Semantics, UnknownSemantics};
 
 /// Translates Ingresses to Istio objects and serves them to the pilot.
 #[derive(Debug, Parser)]
@@ -135,6 +135,14 @@ pub struct ScopeArgs {
     /// Suffix of service host names
     #[arg(long, env = "DOMAIN_SUFFIX", default_value = "cluster.local", value_parser = not_empty)]
     pub domain: String,
+    /// What annotations mean: `higress` or `ingress-nginx`. The annotation higress.io/annotation-semantics of an
+    /// IngressClass, and that of an Ingress, take precedence
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = semantics)]
+    pub annotation_semantics: Semantics,
+}
+
+fn semantics(text: &str) -> Result<Semantics, UnknownSemantics> {
+    text.parse()
 }
 
 fn not_empty(text: &str) -> Result<String, &'static str> {
@@ -157,6 +165,7 @@ impl From<ScopeArgs> for Scope {
             gateway_https_port,
             cluster_id,
             domain,
+            annotation_semantics,
         } = args;
         Self {
             ingress_class,
@@ -168,6 +177,7 @@ impl From<ScopeArgs> for Scope {
             gateway_https_port,
             cluster_id,
             domain,
+            semantics: annotation_semantics,
         }
     }
 }

@@ -144,6 +144,57 @@ fn a_policy_concerns_its_upstream_only() {
 }
 
 #[test]
+fn a_class_concerns_its_own_ingresses_only() {
+    let class = |name: &str, semantics: &str| {
+        parse(&format!(
+            "apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata: {{name: {name}, annotations: {{higress.io/annotation-semantics: {semantics}}}}}\n"
+        ))
+    };
+    let rewrite = [("rewrite-target", "/x")];
+    let mut text = ingress("a", "a.test", BY_NUMBER, &rewrite);
+    text += &ingress("b", "b.test", BY_NUMBER, &[]);
+    text += &ingress("c", "c.test", BY_NUMBER, &rewrite).replace(
+        "    unrelated: x\n",
+        "    higress.io/annotation-semantics: higress\n",
+    );
+    text += &ingress("d", "d.test", BY_NUMBER, &rewrite)
+        .replace("ingressClassName: higress", "ingressClassName: other");
+    let scope = Scope {
+        ingress_class: String::new(),
+        ..Scope::default()
+    };
+    let mut pipeline = Pipeline::new(Arc::new(scope));
+    pipeline.apply(parse(&text));
+    let plain = pipeline.snapshot().decode().collect::<Vec<_>>();
+    let outcome = pipeline.apply(class("higress", "ingress-nginx"));
+    assert_eq!(outcome.units, 2, "a.test and b.test");
+    let outcome = pipeline.apply(class("higress", "ingress-nginx"));
+    assert_eq!(outcome.units, 0, "nothing new");
+    let outcome = pipeline.apply(class("other", "nginx"));
+    assert_eq!(work(&outcome), (0, 0));
+    assert_eq!(pipeline.reports().all().len(), 1);
+    let outcome = pipeline.apply(class("other", "ingress-nginx"));
+    assert_eq!(outcome.units, 1, "d.test");
+    assert_eq!(pipeline.reports().all().len(), 0);
+    for name in ["higress", "other"] {
+        let reference = ObjectRef {
+            kind: ObjectKind::IngressClass,
+            namespace: Arc::from(""),
+            name: Arc::from(name),
+        };
+        pipeline.apply(Change {
+            objects: vec![(reference, None)],
+            ..Change::default()
+        });
+    }
+    let after: Vec<_> = pipeline.snapshot().decode().collect();
+    assert_eq!(
+        after.iter().map(|c| c.to_json()).collect::<Vec<_>>(),
+        plain.iter().map(|c| c.to_json()).collect::<Vec<_>>()
+    );
+}
+
+#[test]
 fn one_edit_among_many_ingresses_of_one_service_is_one_host_and_one_upstream() {
     const HOSTS: usize = 2000;
     let one = |index: usize, balance: &str| {

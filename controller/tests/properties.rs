@@ -131,6 +131,7 @@ const VALUES: &[&str] = &[
     "x",
     "x-cacert",
     "\u{1}",
+    "ingress-nginx",
     "30% a.nacos:80 v1\n70% b.static",
 ];
 

@@ -60,7 +60,7 @@ impl Pipeline {
             self.resolver.apply(reference, object, &mut dirty);
         }
         for (reference, place) in change.places {
-            if reference.kind == ObjectKind::Ingress {
+            if reference.kind != ObjectKind::Service {
                 self.reports.set_place(reference, place);
             }
         }

@@ -138,6 +138,7 @@ fn note(applies: Applies) -> Option<&'static str> {
 
 fn title(family: Family) -> &'static str {
     match family {
+        Family::Semantics => "Meaning of paths and annotations",
         Family::Rewrite => "Rewrites and regular expressions",
         Family::Match => "Conditions on requests",
         Family::PathCase => "Letter case of paths",

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::networking::v1 as networking;
 
 use crate::model::{
-    Backend, BackendPort, CATCH_ALL, Ingress, IngressPath, IngressRule, IngressTls, PathType,
-    Service, ServicePort, parse_host,
+    Backend, BackendPort, CATCH_ALL, Ingress, IngressClass, IngressPath, IngressRule, IngressTls,
+    PathType, SEMANTICS_ANNOTATION, Service, ServicePort, parse_host,
 };
 
 /// The old way to name a class; it beats `spec.ingressClassName`.
@@ -37,6 +37,14 @@ pub(super) fn ingress(object: networking::Ingress) -> Ingress {
         .map(rule)
         .collect();
     ingress.indexed()
+}
+
+/// Trims an IngressClass.
+pub(super) fn ingress_class(object: networking::IngressClass) -> IngressClass {
+    let mut annotations = object.metadata.annotations.unwrap_or_default();
+    IngressClass {
+        semantics: annotations.remove(SEMANTICS_ANNOTATION).map(Arc::from),
+    }
 }
 
 /// Trims a Service.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::api::networking::v1::Ingress;
+use k8s_openapi::api::networking::v1::{Ingress, IngressClass};
 use manifest_dir::{KindTable, Loaded, ObjectKey, Origin, Problem, Watch};
 
 use super::{Change, Object, ObjectSource, convert};
@@ -13,7 +13,7 @@ use crate::model::{Diagnostic, ObjectKind, ObjectRef, Place, Reason};
 
 /// Kinds that are read; one row per kind.
 fn table() -> KindTable<Object> {
-    use manifest_dir::Scope::Namespaced;
+    use manifest_dir::Scope::{Cluster, Namespaced};
     KindTable::new()
         .with(
             "networking.k8s.io/v1",
@@ -24,6 +24,12 @@ fn table() -> KindTable<Object> {
         .with("v1", "Service", Namespaced, |o: Service| {
             Object::Service(convert::service(o))
         })
+        .with(
+            "networking.k8s.io/v1",
+            "IngressClass",
+            Cluster,
+            |o: IngressClass| Object::IngressClass(convert::ingress_class(o)),
+        )
 }
 
 /// A watched directory.
@@ -121,6 +127,7 @@ fn object_ref(key: ObjectKey) -> Option<ObjectRef> {
     let kind = match key.kind {
         "Ingress" => ObjectKind::Ingress,
         "Service" => ObjectKind::Service,
+        "IngressClass" => ObjectKind::IngressClass,
         _ => return None,
     };
     Some(ObjectRef {

@@ -5,7 +5,7 @@
 mod convert;
 mod manifests;
 
-use crate::model::{Diagnostic, Ingress, ObjectRef, Place, Service};
+use crate::model::{Diagnostic, Ingress, IngressClass, ObjectRef, Place, Service};
 
 pub use manifests::{Manifests, load, parse};
 
@@ -16,6 +16,8 @@ pub enum Object {
     Ingress(Box<Ingress>),
     /// A Service.
     Service(Service),
+    /// An IngressClass.
+    IngressClass(IngressClass),
 }
 
 /// What differs from before.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use crate::model::{CATCH_ALL, HostError};
+use crate::model::{CATCH_ALL, HostError, Semantics};
 
 /// How a path matches, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +109,8 @@ pub struct Ingress {
     pub class_name: Option<Arc<str>>,
     /// Annotation `kubernetes.io/ingress.class`.
     pub class_annotation: Option<Arc<str>>,
+    /// What its paths and annotations mean, as resolved from the Ingress, its class and the flag.
+    pub semantics: Semantics,
     /// Annotations that configure routing, by full key.
     pub annotations: BTreeMap<Arc<str>, Arc<str>>,
     /// `spec.defaultBackend`.
@@ -132,6 +134,7 @@ impl Ingress {
             created: i64::MIN,
             class_name: None,
             class_annotation: None,
+            semantics: Semantics::default(),
             annotations: BTreeMap::new(),
             default_backend: None,
             tls: Box::default(),
@@ -208,6 +211,14 @@ impl Ingress {
         (self.created, &self.namespace, &self.name)
     }
 
+    /// The name of its class; empty when it has none. The annotation beats the field.
+    pub fn class(&self) -> &str {
+        let annotation = self.class_annotation.as_deref();
+        annotation
+            .or(self.class_name.as_deref())
+            .unwrap_or_default()
+    }
+
     /// True when the output of `host` could differ between two versions of this Ingress.
     pub fn differs_at(&self, other: &Self, host: &str) -> bool {
         let rules = self.rules_of(host).map(|(_, rule)| &rule.paths);
@@ -217,6 +228,7 @@ impl Ingress {
             entry.map(|(_, tls)| tls.secret.clone())
         };
         self.created != other.created
+            || self.semantics != other.semantics
             || self.default_backend != other.default_backend
             || self.annotations != other.annotations
             || tls(self) != tls(other)

@@ -5,6 +5,7 @@ mod host;
 mod ingress;
 mod object_ref;
 mod scope;
+mod semantics;
 mod service;
 mod upstream;
 
@@ -13,5 +14,6 @@ pub use host::{CATCH_ALL, HostError, parse_host};
 pub use ingress::{Backend, BackendPort, Ingress, IngressPath, IngressRule, IngressTls, PathType};
 pub use object_ref::{ObjectKind, ObjectRef, Place};
 pub use scope::Scope;
+pub use semantics::{IngressClass, SEMANTICS_ANNOTATION, Semantics, UnknownSemantics};
 pub use service::{Service, ServicePort};
 pub use upstream::Upstream;

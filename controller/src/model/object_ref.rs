@@ -10,6 +10,8 @@ pub enum ObjectKind {
     Ingress,
     /// Core Service.
     Service,
+    /// `networking.k8s.io` IngressClass.
+    IngressClass,
 }
 
 impl ObjectKind {
@@ -18,6 +20,7 @@ impl ObjectKind {
         match self {
             Self::Ingress => "Ingress",
             Self::Service => "Service",
+            Self::IngressClass => "IngressClass",
         }
     }
 }
@@ -27,7 +30,7 @@ impl ObjectKind {
 pub struct ObjectRef {
     /// Its kind.
     pub kind: ObjectKind,
-    /// Its namespace.
+    /// Its namespace; empty for kinds without namespaces.
     pub namespace: Arc<str>,
     /// Its name.
     pub name: Arc<str>,
@@ -35,7 +38,11 @@ pub struct ObjectRef {
 
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{}", self.kind.as_str(), self.namespace, self.name)
+        let kind = self.kind.as_str();
+        if self.namespace.is_empty() {
+            return write!(f, "{kind} {}", self.name);
+        }
+        write!(f, "{kind} {}/{}", self.namespace, self.name)
     }
 }
 

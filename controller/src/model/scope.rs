@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::model::Semantics;
+
 /// Options that decide what comes out; fixed for the life of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
@@ -21,6 +23,8 @@ pub struct Scope {
     pub cluster_id: String,
     /// Suffix of service host names.
     pub domain: String,
+    /// What annotations mean where neither the Ingress nor its class says so.
+    pub semantics: Semantics,
 }
 
 /// The cluster id that stands for "the only one" and is left out of names.
@@ -51,6 +55,7 @@ impl Default for Scope {
             gateway_https_port: 443,
             cluster_id: DEFAULT_CLUSTER.to_owned(),
             domain: "cluster.local".to_owned(),
+            semantics: Semantics::default(),
         }
     }
 }

@@ -8,13 +8,9 @@ const DEFAULT_OF_NGINX: &str = "nginx";
 /// Class and namespace rules. The annotation beats `spec.ingressClassName`; class `nginx` also takes Ingresses without class.
 ///
 /// Whether an IngressClass object of that name exists makes no difference to the outcome: the object is found by the
-/// same name that is compared when it is absent, and a name that is empty finds none. So they are not read.
+/// same name that is compared when it is absent, and a name that is empty finds none.
 pub fn is_served(ingress: &Ingress, scope: &Scope) -> bool {
-    let class = ingress
-        .class_annotation
-        .as_deref()
-        .or(ingress.class_name.as_deref())
-        .unwrap_or_default();
+    let class = ingress.class();
     let ours = match scope.ingress_class.as_str() {
         "" => true,
         DEFAULT_OF_NGINX => class.is_empty() || class == DEFAULT_OF_NGINX,

@@ -6,6 +6,7 @@
 mod class;
 mod needs;
 mod resolver;
+mod semantics;
 mod upstreams;
 
 pub use class::is_served;
@@ -14,6 +15,15 @@ pub use resolver::{Dirty, Resolver};
 pub use upstreams::Contribution;
 
 use crate::model::Service;
+
+/// The start of a text, for messages.
+fn shorten(text: &str) -> String {
+    const SHOWN: usize = 60;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
 
 /// Looks Services up.
 pub trait Services {

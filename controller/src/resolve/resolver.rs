@@ -3,11 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::semantics::{self, Classes};
 use super::upstreams::Upstreams;
-use super::{Contribution, Needs, NeedsOf, Services, is_served};
+use super::{Contribution, Needs, NeedsOf, Services, is_served, shorten};
 use crate::ingest::Object;
 use crate::model::{
-    Backend, Diagnostic, Ingress, ObjectKind, ObjectRef, Reason, Scope, Service, Upstream,
+    Backend, Diagnostic, Ingress, IngressClass, ObjectKind, ObjectRef, Reason, Scope, Service,
+    Upstream,
 };
 
 type Key = (Arc<str>, Arc<str>);
@@ -21,7 +23,7 @@ pub struct Dirty {
     pub hosts: BTreeSet<Arc<str>>,
     /// Upstreams whose policy is to be translated again.
     pub upstreams: BTreeSet<Upstream>,
-    /// Ingresses that were looked at, with what is wrong with them as a whole; an empty list clears.
+    /// Ingresses and IngressClasses that were looked at, with what is wrong with them as a whole; an empty list clears.
     pub ingresses: Vec<(ObjectRef, Vec<Diagnostic>)>,
 }
 
@@ -40,6 +42,8 @@ pub struct Resolver {
     upstreams: Upstreams,
     /// Service -> hosts that need its ports.
     port_users: HashMap<Key, Users>,
+    /// What annotations mean.
+    classes: Classes,
 }
 
 impl Resolver {
@@ -53,6 +57,7 @@ impl Resolver {
             hosts: HashMap::new(),
             upstreams: Upstreams::default(),
             port_users: HashMap::new(),
+            classes: Classes::default(),
         }
     }
 
@@ -95,14 +100,19 @@ impl Resolver {
     pub fn apply(&mut self, reference: ObjectRef, object: Option<Object>, dirty: &mut Dirty) {
         match (reference.kind, object) {
             (ObjectKind::Ingress, Some(Object::Ingress(ingress))) => {
-                let ingress = Arc::new(*ingress);
-                self.apply_ingress(reference, Some(ingress), dirty);
+                let mut ingress = *ingress;
+                ingress.semantics = self.classes.semantics(&self.scope, &ingress);
+                self.apply_ingress(reference, Some(Arc::new(ingress)), dirty);
             }
             (ObjectKind::Ingress, _) => self.apply_ingress(reference, None, dirty),
             (ObjectKind::Service, Some(Object::Service(service))) => {
                 self.apply_service(&reference, Some(service), dirty);
             }
             (ObjectKind::Service, _) => self.apply_service(&reference, None, dirty),
+            (ObjectKind::IngressClass, Some(Object::IngressClass(class))) => {
+                self.apply_class(reference, Some(class), dirty);
+            }
+            (ObjectKind::IngressClass, _) => self.apply_class(reference, None, dirty),
         }
     }
 
@@ -190,6 +200,35 @@ impl Resolver {
         }
     }
 
+    /// Ingresses of the class are found by looking at all: classes change rarely, and an index of them would cost memory always.
+    fn apply_class(&mut self, reference: ObjectRef, new: Option<IngressClass>, dirty: &mut Dirty) {
+        let diagnostics = new
+            .as_ref()
+            .map(|class| semantics::check(&reference, class));
+        if !self.classes.replace(&reference.name, new) {
+            return;
+        }
+        let diagnostics = diagnostics.unwrap_or_default();
+        let mut changed = Vec::new();
+        for ingress in self.ingresses.values() {
+            let semantics = self.classes.semantics(&self.scope, ingress);
+            if ingress.class() == &*reference.name && semantics != ingress.semantics {
+                let mut ingress = Ingress::clone(ingress);
+                ingress.semantics = semantics;
+                changed.push(Arc::new(ingress));
+            }
+        }
+        dirty.ingresses.push((reference, diagnostics));
+        for ingress in changed {
+            let reference = ObjectRef {
+                kind: ObjectKind::Ingress,
+                namespace: ingress.namespace.clone(),
+                name: ingress.name.clone(),
+            };
+            self.apply_ingress(reference, Some(ingress), dirty);
+        }
+    }
+
     fn apply_service(&mut self, reference: &ObjectRef, new: Option<Service>, dirty: &mut Dirty) {
         if self.service(&reference.namespace, &reference.name) == new.as_ref() {
             return;
@@ -263,12 +302,4 @@ fn whole(reference: &ObjectRef, ingress: &Ingress) -> Vec<Diagnostic> {
         }
     }
     found
-}
-
-fn shorten(text: &str) -> String {
-    const SHOWN: usize = 60;
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
-    }
 }

@@ -90,6 +90,11 @@ pub fn app_root_route(host: &str) -> String {
     join(&[host, "app-root"])
 }
 
+/// Name of the route for requests that nothing else of a host takes.
+pub fn not_found_route(host: &str) -> String {
+    join(&[host, "not-found"])
+}
+
 /// Name of the route to the error pages of a route.
 pub fn fallback_route(route: &str) -> String {
     join(&[route, "fallback"])

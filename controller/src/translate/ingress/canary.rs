@@ -9,10 +9,10 @@ use shared_proto::networking::v1alpha3::string_match::MatchType;
 use shared_proto::networking::v1alpha3::{Headers, HttpRoute, HttpRouteDestination, StringMatch};
 
 use super::annotations::Settings;
-use super::annotations::canary::{Canary, HeaderValue};
+use super::annotations::canary::{Decision, HeaderValue};
 use super::route::{Part, Route};
 use super::{Context, Diagnostics, Member, backend, weights};
-use crate::model::Reason;
+use crate::model::{Ingress, Reason, Semantics};
 use crate::translate::names;
 
 /// A path of a canary, and the index of the route that it belongs to.
@@ -31,24 +31,39 @@ pub(super) fn attach<'a>(
     diagnostics: &mut Diagnostics,
 ) {
     let mut shares: BTreeMap<usize, Vec<(u64, Vec<HttpRouteDestination>)>> = BTreeMap::new();
+    let mut first: BTreeMap<usize, &'a Ingress> = BTreeMap::new();
     for offer in offers {
         let settings = &offer.member.settings;
         let (Some(canary), Some(main)) = (&settings.canary, routes.get_mut(offer.main)) else {
             continue;
         };
+        let owner = *first.entry(offer.main).or_insert(offer.member.ingress);
+        let is_second = owner.age() != offer.member.ingress.age();
+        if is_second && main.settings.semantics == Semantics::IngressNginx {
+            second(&offer, owner, diagnostics);
+            continue;
+        }
         let Some(destinations) = destinations(context, &offer, main, diagnostics) else {
             continue;
         };
-        match canary {
-            Canary::Nothing => {}
-            Canary::Share(share) => {
-                let all = shares.entry(offer.main).or_default();
-                all.push((*share, with_headers(destinations, headers(settings))));
-                main.shared_with.push((offer.member.ingress, offer.part));
-            }
-            Canary::Header { name, value } => {
-                let copy = copy(context, &offer, main, (name, value), destinations);
-                main.before.push(copy);
+        for decision in &canary.decisions {
+            match decision {
+                Decision::Share(share) => {
+                    let all = shares.entry(offer.main).or_default();
+                    all.push((
+                        *share,
+                        with_headers(destinations.clone(), headers(settings)),
+                    ));
+                    main.shared_with.push((offer.member.ingress, offer.part));
+                }
+                Decision::Header { name, value, taken } => {
+                    let mut copy = match taken {
+                        true => copy(context, &offer, main, destinations.clone()),
+                        false => stay(main),
+                    };
+                    require(&mut copy.http, name, value);
+                    main.before.push(copy);
+                }
             }
         }
     }
@@ -97,12 +112,44 @@ fn destinations(
     Some(all)
 }
 
-/// The main route with another backend, for requests with a header.
+/// Reports a canary that gets nothing because ingress-nginx knows one for a path, the oldest.
+fn second(offer: &Offer<'_>, owner: &Ingress, diagnostics: &mut Diagnostics) {
+    let message = format!(
+        "the path has the canary {}/{} already, which is older (or first by name at equal age), and ingress-nginx knows one for a path; this one gets no requests, remove one",
+        owner.namespace, owner.name
+    );
+    let field = offer.part.field();
+    diagnostics.add(offer.member.ingress, field, Reason::DuplicateRoute, message);
+}
+
+/// The main route again, for requests that stay there whatever later decisions say.
+fn stay<'a>(main: &Route<'a>) -> Route<'a> {
+    Route {
+        before: Vec::new(),
+        shared_with: Vec::new(),
+        ..main.clone()
+    }
+}
+
+/// Restricts a route to requests with a header.
+fn require(http: &mut HttpRoute, name: &str, value: &HeaderValue) {
+    let match_type = match value {
+        HeaderValue::Exact(text) => MatchType::Exact(text.clone()),
+        HeaderValue::Regex(text) => MatchType::Regex(text.clone()),
+    };
+    for condition in &mut http.r#match {
+        let value = StringMatch {
+            match_type: Some(match_type.clone()),
+        };
+        condition.headers.entry(name.to_owned()).or_insert(value);
+    }
+}
+
+/// The main route with another backend.
 fn copy<'a>(
     context: Context<'a>,
     offer: &Offer<'a>,
     main: &Route<'a>,
-    (name, value): (&str, &HeaderValue),
     destinations: Vec<HttpRouteDestination>,
 ) -> Route<'a> {
     let ingress = offer.member.ingress;
@@ -112,17 +159,9 @@ fn copy<'a>(
         headers: headers(&offer.member.settings),
         ..main.http.clone()
     };
-    let match_type = match value {
-        HeaderValue::Exact(text) => MatchType::Exact(text.clone()),
-        HeaderValue::Regex(text) => MatchType::Regex(text.clone()),
-    };
     for condition in &mut http.r#match {
         // Conditions on other headers do not hold for the canary; those on host and path do.
         condition.headers.retain(|name, _| name.starts_with(':'));
-        let value = StringMatch {
-            match_type: Some(match_type.clone()),
-        };
-        condition.headers.insert(name.to_owned(), value);
     }
     Route {
         ingress,

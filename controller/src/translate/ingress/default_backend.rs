@@ -5,11 +5,11 @@
 
 use shared_proto::networking::v1alpha3::HttpRoute;
 
-use super::annotations::traffic;
+use super::annotations::{self, traffic};
 use super::path::PathMatch;
 use super::route::{Part, Route};
 use super::{Context, Diagnostics, Member, backend};
-use crate::model::{Backend, CATCH_ALL, Reason};
+use crate::model::{Backend, CATCH_ALL, Reason, Semantics};
 use crate::translate::names;
 
 /// Adds the route, if there is one to add.
@@ -67,9 +67,7 @@ pub(super) fn add<'a>(
         ..HttpRoute::default()
     };
     backend::set(context, member, (field, object), &mut http, diagnostics);
-    // The one thing that annotations change here: who may not come in elsewhere may not come in by this way.
-    traffic::restrict(&member.settings, &mut http);
-    routes.push(Route {
+    let mut route = Route {
         ingress,
         settings: &member.settings,
         part: Part::DefaultBackend,
@@ -77,5 +75,14 @@ pub(super) fn add<'a>(
         http,
         before: Vec::new(),
         shared_with: Vec::new(),
-    });
+    };
+    match member.settings.semantics {
+        // The one thing that annotations change here: who may not come in elsewhere may not come in by this way.
+        Semantics::Higress => traffic::restrict(&member.settings, &mut route.http),
+        Semantics::IngressNginx => {
+            annotations::apply(context, &mut route, diagnostics);
+            traffic::apply(context, &mut route, diagnostics);
+        }
+    }
+    routes.push(route);
 }

@@ -10,6 +10,7 @@ mod default_backend;
 mod error_page;
 mod gateway;
 mod needs;
+mod not_found;
 mod order;
 mod path;
 mod provenance;
@@ -22,12 +23,13 @@ pub use needs::needs;
 pub use provenance::Source;
 pub use upstream::{UpstreamInputs, UpstreamUnit, translate_upstream};
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use shared_proto::networking::v1alpha3::VirtualService;
 use shared_proto::{Config, Meta};
 
-use crate::model::{Diagnostic, Ingress, ObjectKind, ObjectRef, Reason, Scope};
+use crate::model::{Diagnostic, Ingress, ObjectKind, ObjectRef, Reason, Scope, Semantics};
 use crate::resolve::Services;
 use crate::translate::names;
 use annotations::{Settings, traffic};
@@ -63,6 +65,26 @@ struct Member<'a> {
     settings: Settings,
 }
 
+impl Member<'_> {
+    /// True when it makes every path of the host a regular expression, as ingress-nginx has it.
+    fn makes_regex_host(&self, host: &str) -> bool {
+        let Some(rewrite) = &self.settings.rewrite else {
+            return false;
+        };
+        let mut paths = self
+            .ingress
+            .rules_of(host)
+            .flat_map(|(_, rule)| &rule.paths);
+        self.settings.canary.is_none() && paths.any(|path| rewrite.makes_regex_host(path))
+    }
+
+    /// True when it has a certificate for the host.
+    fn has_certificate(&self, host: &str) -> bool {
+        let tls = self.ingress.tls_of(host);
+        self.settings.canary.is_none() && tls.is_some_and(|(_, tls)| !tls.secret.is_empty())
+    }
+}
+
 /// A host while it is translated: its inputs with annotations read.
 #[derive(Clone, Copy)]
 struct Context<'a> {
@@ -71,6 +93,10 @@ struct Context<'a> {
     /// Oldest first.
     members: &'a [Member<'a>],
     services: &'a dyn Services,
+    /// Every path of an Ingress with the semantics of ingress-nginx is a regular expression.
+    regex_host: bool,
+    /// One of its Ingresses has a certificate for it.
+    certificate: bool,
 }
 
 /// What a host becomes.
@@ -93,7 +119,7 @@ pub fn translate_host(inputs: &HostInputs<'_>) -> Option<Unit> {
     if inputs.ingresses.is_empty() {
         return None;
     }
-    let members: Vec<Member<'_>> = inputs
+    let mut members: Vec<Member<'_>> = inputs
         .ingresses
         .iter()
         .map(|ingress| Member {
@@ -101,17 +127,21 @@ pub fn translate_host(inputs: &HostInputs<'_>) -> Option<Unit> {
             settings: Settings::parse(ingress).0,
         })
         .collect();
+    align_canaries(&mut members, inputs.host);
     let context = Context {
         scope: inputs.scope,
         host: inputs.host,
         members: &members,
         services: inputs.services,
+        regex_host: members.iter().any(|m| m.makes_regex_host(inputs.host)),
+        certificate: members.iter().any(|m| m.has_certificate(inputs.host)),
     };
     let mut diagnostics = Diagnostics::default();
     let Rules { mut routes, mains } = rules::translate(context, &mut diagnostics);
     let servers = gateway::translate(context, &mains, &mut diagnostics);
     default_backend::add(context, &mut routes, &mut diagnostics);
     app_root::add(context, &mut routes, &mut diagnostics);
+    not_found::add(context, &mains, &mut routes);
     order::sort(&mut routes);
     let mut routes = order::flatten(routes);
     let owner = routes.first().map(|route| route.ingress);
@@ -130,6 +160,36 @@ pub fn translate_host(inputs: &HostInputs<'_>) -> Option<Unit> {
         gateway_sources,
         route_sources,
     })
+}
+
+/// Gives canaries the semantics of the Ingress whose paths they share.
+fn align_canaries(members: &mut [Member<'_>], host: &str) {
+    let first = members.first().map(|member| member.settings.semantics);
+    if members
+        .iter()
+        .all(|member| Some(member.settings.semantics) == first)
+    {
+        return;
+    }
+    let mut of_paths: HashMap<&str, Semantics> = HashMap::new();
+    for member in members.iter().filter(|m| m.settings.canary.is_none()) {
+        for (_, rule) in member.ingress.rules_of(host) {
+            for path in &rule.paths {
+                let semantics = member.settings.semantics;
+                of_paths.entry(&path.path).or_insert(semantics);
+            }
+        }
+    }
+    for member in members.iter_mut().filter(|m| m.settings.canary.is_some()) {
+        let rules = member.ingress.rules_of(host);
+        let mut paths = rules.flat_map(|(_, rule)| &rule.paths);
+        let found = paths.find_map(|path| of_paths.get(&*path.path));
+        if let Some(semantics) = found.filter(|s| **s != member.settings.semantics) {
+            let mut ingress = member.ingress.clone();
+            ingress.semantics = *semantics;
+            member.settings = Settings::parse(&ingress).0;
+        }
+    }
 }
 
 /// Closes the routes of Ingresses whose demands on clients are not met by the servers.

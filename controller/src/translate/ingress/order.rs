@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use shared_proto::networking::v1alpha3::string_match::MatchType;
 
+use super::path::PathKind;
 use super::route::Route;
 
 /// Puts the routes for some of another's requests before it.
@@ -19,7 +20,7 @@ pub(super) fn flatten(routes: Vec<Route<'_>>) -> Vec<Route<'_>> {
 /// Stable sort: Exact before Prefix before regular expressions, longer before shorter, more conditions before fewer, then the order in which they
 /// came (oldest Ingress first). What takes everything comes last, and a default backend after that.
 pub(super) fn sort(routes: &mut [Route<'_>]) {
-    routes.sort_by_key(|route| {
+    routes.sort_by_cached_key(|route| {
         let first = route.http.r#match.first();
         let method = first
             .and_then(|m| m.method.as_ref())
@@ -34,10 +35,17 @@ pub(super) fn sort(routes: &mut [Route<'_>]) {
             route.is_catch_all(),
             route.path.kind.rank(),
             Reverse(route.path.path.len()),
+            Reverse(among_equals(route)),
             method.is_none(),
             method,
             Reverse(first.map_or(0, |m| m.headers.len())),
             Reverse(first.map_or(0, |m| m.query_params.len())),
         )
     });
+}
+
+/// ingress-nginx tries expressions of the same length in reverse alphabetical order.
+fn among_equals(route: &Route<'_>) -> Option<String> {
+    let nginx = matches!(route.path.kind, PathKind::AnyCaseRegex { .. });
+    nginx.then(|| route.path.path.clone())
 }

@@ -4,8 +4,9 @@ use shared_proto::networking::v1alpha3::string_match::MatchType;
 use shared_proto::networking::v1alpha3::{HttpMatchRequest, StringMatch};
 
 use super::annotations::Settings;
+use super::annotations::text;
 use super::annotations::value::shorten;
-use crate::model::{IngressPath, PathType, Reason};
+use crate::model::{IngressPath, PathType, Reason, Semantics};
 
 /// The field below a path, the reason and words for its author.
 type Fault = (&'static str, Reason, String);
@@ -15,12 +16,20 @@ type Fault = (&'static str, Reason, String);
 pub(crate) enum PathKind {
     Exact,
     Prefix,
+    /// What begins with the path, which ends in a slash: a prefix of ingress-nginx, whose slash matters.
+    Below,
     /// Of no Ingress path: the redirect of the root, and the like.
     Special,
     /// A regular expression of the start of the path.
     PrefixRegex,
     /// A regular expression of the whole path.
     FullRegex,
+    /// A regular expression of the start of the path, in any letter case: every path of a host with regular expressions
+    /// in ingress-nginx.
+    AnyCaseRegex {
+        /// It was written as an Exact path. Matches the same; it only tells claims on a path apart.
+        exact: bool,
+    },
 }
 
 impl PathKind {
@@ -28,14 +37,17 @@ impl PathKind {
     pub(super) fn rank(self) -> u8 {
         match self {
             Self::Exact => 0,
-            Self::Prefix => 1,
+            Self::Prefix | Self::Below => 1,
             Self::Special => 2,
-            Self::PrefixRegex | Self::FullRegex => 3,
+            Self::PrefixRegex | Self::FullRegex | Self::AnyCaseRegex { .. } => 3,
         }
     }
 
     fn is_regex(self) -> bool {
-        matches!(self, Self::PrefixRegex | Self::FullRegex)
+        matches!(
+            self,
+            Self::PrefixRegex | Self::FullRegex | Self::AnyCaseRegex { .. }
+        )
     }
 }
 
@@ -56,8 +68,35 @@ impl PathMatch {
         }
     }
 
+    /// A prefix of whole path elements, without a slash at the end.
+    pub(super) fn prefix(path: String) -> Self {
+        Self {
+            kind: PathKind::Prefix,
+            path,
+        }
+    }
+
     pub(super) fn is_root(&self) -> bool {
-        self.kind == PathKind::Prefix && self.path == "/"
+        let every = matches!(self.kind, PathKind::Prefix | PathKind::AnyCaseRegex { .. });
+        every && self.path == "/"
+    }
+
+    /// The path that a client may have meant by this one without its slash at the end, where ingress-nginx tells it so.
+    pub(super) fn without_slash(&self) -> Option<Self> {
+        let told = matches!(self.kind, PathKind::Exact | PathKind::Below);
+        let path = self
+            .path
+            .strip_suffix('/')
+            .filter(|path| told && !path.is_empty())?;
+        Some(Self {
+            kind: PathKind::Exact,
+            path: path.to_owned(),
+        })
+    }
+
+    /// True when the expression of its start is no more than text.
+    fn is_text(&self) -> bool {
+        !self.path.contains(text::is_special)
     }
 
     /// Exactly the root, in the place of routes that no path of an Ingress asks for.
@@ -68,39 +107,41 @@ impl PathMatch {
         }
     }
 
+    /// Exactly the root.
+    pub(super) fn exact_root() -> Self {
+        Self {
+            kind: PathKind::Exact,
+            path: "/".to_owned(),
+        }
+    }
+
     /// The regular expression that the whole path has to match, for the kinds that are one.
     pub(super) fn expression(&self) -> String {
         match self.kind {
             PathKind::FullRegex => format!("{}$", self.path),
+            // Only the first of several alternatives is bound to the start.
+            PathKind::AnyCaseRegex { .. } if has_alternatives(&self.path) => {
+                format!("(?i).*?(?:^{}).*", self.path)
+            }
+            PathKind::AnyCaseRegex { .. } => format!("(?i){}.*", self.path),
             _ => format!("{}.*", self.path),
         }
     }
 
-    /// Reads a path of an Ingress. The error is the field below the path, the reason and words for its author.
-    pub(super) fn parse(path: &IngressPath, settings: &Settings) -> Result<Self, Fault> {
+    /// Reads a path of an Ingress; `regex_host` = every path of the host is a regular expression in ingress-nginx. The
+    /// error is the field below the path, the reason and words for its author.
+    pub(super) fn parse(
+        path: &IngressPath,
+        settings: &Settings,
+        regex_host: bool,
+    ) -> Result<Self, Fault> {
+        let exact = is_exact(&path.path_type)?;
         let rewrite = settings.rewrite.as_ref();
         let regex = rewrite.and_then(|rewrite| rewrite.regex_kind(&path.path));
-        let kind = match &path.path_type {
-            PathType::Exact => PathKind::Exact,
-            PathType::Prefix | PathType::ImplementationSpecific | PathType::Absent => {
-                PathKind::Prefix
-            }
-            PathType::Unknown(text) => {
-                let message = format!(
-                    "{text:?} is not a path type; use Exact, Prefix or ImplementationSpecific"
-                );
-                return Err((".pathType", Reason::InvalidPathType, message));
-            }
+        let (kind, text) = match settings.semantics {
+            Semantics::Higress => higress(path, exact, regex),
+            Semantics::IngressNginx => ingress_nginx(&path.path, exact, regex, regex_host),
         };
-        let kind = regex.unwrap_or(kind);
-        let mut text: &str = &path.path;
-        if path.path_type == PathType::Absent && !kind.is_regex() {
-            text = text.strip_suffix(".*").unwrap_or(text);
-            text = text.strip_suffix("/*").unwrap_or(text);
-        }
-        if kind == PathKind::Prefix && text.len() > 1 {
-            text = text.strip_suffix('/').unwrap_or(text);
-        }
         let text = if text.is_empty() { "/" } else { text };
         if !text.starts_with('/') {
             let message = format!(
@@ -146,9 +187,18 @@ impl PathMatch {
             PathKind::Exact | PathKind::Special => {
                 vec![uri(MatchType::Exact(self.path.clone()))]
             }
-            PathKind::PrefixRegex | PathKind::FullRegex => {
+            // Cheaper than an expression, and the same.
+            PathKind::AnyCaseRegex { .. } if self.is_text() => {
+                let prefix = uri(MatchType::Prefix(self.path.clone()));
+                vec![HttpMatchRequest {
+                    ignore_uri_case: self.path != "/",
+                    ..prefix
+                }]
+            }
+            PathKind::PrefixRegex | PathKind::FullRegex | PathKind::AnyCaseRegex { .. } => {
                 vec![uri(MatchType::Regex(self.expression()))]
             }
+            PathKind::Below => vec![uri(MatchType::Prefix(self.path.clone()))],
             PathKind::Prefix if self.path == "/" => vec![uri(MatchType::Prefix("/".to_owned()))],
             PathKind::Prefix => vec![
                 uri(MatchType::Exact(self.path.clone())),
@@ -156,6 +206,73 @@ impl PathMatch {
             ],
         }
     }
+}
+
+/// True for an expression `a|b`; alternatives within a group do not count.
+fn has_alternatives(expression: &str) -> bool {
+    let (mut depth, mut in_class) = (0usize, false);
+    let mut chars = expression.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => _ = chars.next(),
+            '[' => in_class = true,
+            ']' => in_class = false,
+            _ if in_class => {}
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            '|' if depth == 0 => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+fn is_exact(path_type: &PathType) -> Result<bool, Fault> {
+    match path_type {
+        PathType::Exact => Ok(true),
+        PathType::Prefix | PathType::ImplementationSpecific | PathType::Absent => Ok(false),
+        PathType::Unknown(text) => {
+            let message =
+                format!("{text:?} is not a path type; use Exact, Prefix or ImplementationSpecific");
+            Err((".pathType", Reason::InvalidPathType, message))
+        }
+    }
+}
+
+/// Higress: an expression whatever the path type, else whole path elements; a slash at the end of a prefix does not matter.
+fn higress(path: &IngressPath, exact: bool, regex: Option<PathKind>) -> (PathKind, &str) {
+    let plain = if exact {
+        PathKind::Exact
+    } else {
+        PathKind::Prefix
+    };
+    let kind = regex.unwrap_or(plain);
+    let mut text: &str = &path.path;
+    if path.path_type == PathType::Absent && !kind.is_regex() {
+        text = text.strip_suffix(".*").unwrap_or(text);
+        text = text.strip_suffix("/*").unwrap_or(text);
+    }
+    if kind == PathKind::Prefix && text.len() > 1 {
+        text = text.strip_suffix('/').unwrap_or(text);
+    }
+    (kind, text)
+}
+
+/// ingress-nginx: the host decides whether paths are expressions. All path types but Exact are the same.
+fn ingress_nginx(
+    path: &str,
+    exact: bool,
+    regex: Option<PathKind>,
+    regex_host: bool,
+) -> (PathKind, &str) {
+    let kind = match regex {
+        Some(kind) => kind,
+        None if regex_host => PathKind::AnyCaseRegex { exact },
+        None if exact => PathKind::Exact,
+        None if path.len() > 1 && path.ends_with('/') => PathKind::Below,
+        None => PathKind::Prefix,
+    };
+    (kind, path)
 }
 
 #[cfg(test)]
@@ -192,7 +309,7 @@ mod tests {
             path_type,
             backend: Backend::Absent,
         };
-        let parsed = PathMatch::parse(&path, &Settings::default());
+        let parsed = PathMatch::parse(&path, &Settings::default(), false);
         let found = parsed
             .as_ref()
             .map(|p| (p.kind, p.path.as_str()))
@@ -222,8 +339,52 @@ mod tests {
             path_type: PathType::Absent,
             backend: Backend::Absent,
         };
-        let parsed = PathMatch::parse(&path, &Settings::parse(&ingress).0);
+        let parsed = PathMatch::parse(&path, &Settings::parse(&ingress).0, false);
         let found = parsed.map(|p| (p.kind, p.expression())).map_err(|e| e.1);
         assert_eq!(found, expected.map(|(kind, text)| (kind, text.to_owned())));
+    }
+
+    #[rstest::rstest]
+    #[case(PathType::Exact, "/a", false, &["= /a"])]
+    #[case(PathType::Exact, "/a/", false, &["= /a/"])]
+    #[case(PathType::Prefix, "/a", false, &["= /a", "^ /a/"])]
+    #[case(PathType::Prefix, "/a/", false, &["^ /a/"])]
+    #[case(PathType::ImplementationSpecific, "/a", false, &["= /a", "^ /a/"])]
+    #[case(PathType::Absent, "/a/*", false, &["= /a/*", "^ /a/*/"])]
+    #[case(PathType::Prefix, "/", false, &["^ /"])]
+    #[case(PathType::Exact, "/a", true, &["^i /a"])]
+    #[case(PathType::Prefix, "/a/", true, &["^i /a/"])]
+    #[case(PathType::Prefix, "", true, &["^ /"])]
+    #[case(PathType::ImplementationSpecific, "/v1.0", true, &["~ (?i)/v1.0.*"])]
+    #[case(PathType::ImplementationSpecific, "/a(/|$)(.*)", true, &["~ (?i)/a(/|$)(.*).*"])]
+    #[case(PathType::ImplementationSpecific, "/a[|]|/b", true, &["~ (?i).*?(?:^/a[|]|/b).*"])]
+    #[case(PathType::ImplementationSpecific, "/a(", true, &[])]
+    fn paths_of_ingress_nginx(
+        #[case] path_type: PathType,
+        #[case] path: &str,
+        #[case] regex_host: bool,
+        #[case] expected: &[&str],
+    ) {
+        let path = IngressPath {
+            path: Arc::from(path),
+            path_type,
+            backend: Backend::Absent,
+        };
+        let settings = Settings {
+            semantics: Semantics::IngressNginx,
+            ..Settings::default()
+        };
+        let parsed = PathMatch::parse(&path, &settings, regex_host);
+        let shown = |condition: HttpMatchRequest| {
+            let case = if condition.ignore_uri_case { "i" } else { "" };
+            match condition.uri.unwrap().match_type.unwrap() {
+                MatchType::Exact(text) => format!("={case} {text}"),
+                MatchType::Prefix(text) => format!("^{case} {text}"),
+                MatchType::Regex(text) => format!("~{case} {text}"),
+            }
+        };
+        let conditions = parsed.map(|path| path.conditions()).unwrap_or_default();
+        let found: Vec<String> = conditions.into_iter().map(shown).collect();
+        assert_eq!(found, expected);
     }
 }

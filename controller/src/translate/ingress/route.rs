@@ -17,6 +17,8 @@ pub(super) enum Part<'a> {
         /// The path itself.
         object: &'a IngressPath,
     },
+    /// `spec.rules[..]`, as a whole.
+    Rule(usize),
     /// `spec.defaultBackend`.
     DefaultBackend,
     /// An annotation with this full key.
@@ -28,6 +30,7 @@ impl Part<'_> {
     pub(super) fn field(&self) -> String {
         match self {
             Self::Path { rule, path, .. } => format!("spec.rules[{rule}].http.paths[{path}]"),
+            Self::Rule(rule) => format!("spec.rules[{rule}]"),
             Self::DefaultBackend => "spec.defaultBackend".to_owned(),
             Self::Annotation(key) => format!("metadata.annotations[{key:?}]"),
         }

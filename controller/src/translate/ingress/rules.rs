@@ -2,15 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 
-use shared_proto::networking::v1alpha3::HttpRoute;
+use shared_proto::networking::v1alpha3::{HttpRedirect, HttpRoute};
 
 use super::annotations::{self, Identity, traffic};
 use super::canary::{self, Offer};
 use super::path::{PathKind, PathMatch};
 use super::route::{Part, Route};
 use super::{Context, Diagnostics, Member, backend};
-use crate::model::{Ingress, Reason};
+use crate::model::{Ingress, Reason, Semantics};
 use crate::translate::names;
+
+const MOVED: u32 = 301;
 
 /// What tells the routes of a host apart.
 type Claim = (PathMatch, Identity);
@@ -54,6 +56,7 @@ pub(super) fn translate<'a>(context: Context<'a>, diagnostics: &mut Diagnostics)
         }
     }
     let offers = builder.offers(canaries, diagnostics);
+    builder.add_slashes();
     let mut rules = builder.rules;
     canary::attach(context, &mut rules.routes, offers, diagnostics);
     rules
@@ -76,7 +79,7 @@ fn stated<'a>(
                 path: index,
                 object: path,
             };
-            match PathMatch::parse(path, &member.settings) {
+            match PathMatch::parse(path, &member.settings, context.regex_host) {
                 Ok(matched) => all.push(Stated {
                     member,
                     part,
@@ -122,6 +125,26 @@ impl<'a> Builder<'a> {
         let path = claim.0.clone();
         let route = route(self.context, member, (*part, path), diagnostics);
         self.rules.routes.push(route);
+    }
+
+    /// ingress-nginx sends clients that leave out the slash at the end of a path there, when nothing else has that path.
+    fn add_slashes(&mut self) {
+        let nginx = |route: &&Route<'a>| route.settings.semantics == Semantics::IngressNginx;
+        let routes = self.rules.routes.iter().filter(nginx);
+        let asked = routes.filter_map(|route| Some((route, route.path.without_slash()?)));
+        let asked: Vec<_> = asked.collect();
+        if asked.is_empty() {
+            return;
+        }
+        let taken: HashSet<&PathMatch> = self.claims.keys().map(|claim| &claim.0).collect();
+        let free = |path: &PathMatch| {
+            let prefix = PathMatch::prefix(path.path.clone());
+            !taken.contains(path) && !taken.contains(&prefix)
+        };
+        let redirects = asked.into_iter().filter(|(_, path)| free(path));
+        let redirects = redirects.map(|(route, path)| slash_redirect(route, path));
+        let redirects: Vec<_> = redirects.collect();
+        self.rules.routes.extend(redirects);
     }
 
     /// Finds the routes that canaries belong to. Where there is none, the oldest of several canaries becomes it.
@@ -232,16 +255,39 @@ fn route<'a>(
         before: Vec::new(),
         shared_with: Vec::new(),
     };
-    annotations::apply(&mut route, diagnostics);
+    annotations::apply(context, &mut route, diagnostics);
     traffic::apply(context, &mut route, diagnostics);
     route
+}
+
+/// The redirect from a path without its slash to that of `route`.
+fn slash_redirect<'a>(route: &Route<'a>, path: PathMatch) -> Route<'a> {
+    let http = HttpRoute {
+        name: route.http.name.clone(),
+        r#match: path.conditions(),
+        redirect: Some(HttpRedirect {
+            uri: route.path.path.clone(),
+            redirect_code: MOVED,
+            ..HttpRedirect::default()
+        }),
+        ..HttpRoute::default()
+    };
+    Route {
+        path,
+        http,
+        before: Vec::new(),
+        shared_with: Vec::new(),
+        ..route.clone()
+    }
 }
 
 fn taken(host: &str, path: &PathMatch, owner: &Ingress, loser: &Ingress) -> String {
     let kind = match path.kind {
         PathKind::Exact => "exact path",
-        PathKind::Prefix => "prefix",
-        PathKind::PrefixRegex | PathKind::FullRegex => "regular expression",
+        PathKind::Prefix | PathKind::Below => "prefix",
+        PathKind::PrefixRegex | PathKind::FullRegex | PathKind::AnyCaseRegex { .. } => {
+            "regular expression"
+        }
         PathKind::Special => "path",
     };
     let path = &path.path;

@@ -9,28 +9,47 @@ use super::table::{
 use super::text;
 use super::value::{self, Value, ValueError};
 use super::{Annotations, Found, Problems};
-use crate::model::Reason;
+use crate::model::{Reason, Semantics};
 
 /// Value of a header or cookie that always means the canary.
 const ALWAYS: &str = "always";
+/// Value of a header or cookie that never means the canary, in ingress-nginx.
+const NEVER: &str = "never";
 const DEFAULT_TOTAL: i64 = 100;
 /// Shares are counted in millionths.
 pub(crate) const WHOLE: u64 = 1_000_000;
 
-/// What a canary takes.
+/// What a canary takes: the first decision that fits a request holds. Without decisions it gets nothing, because a value cannot be
+/// used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Canary {
+    /// The decisions, in the order in which they are tried.
+    pub(crate) decisions: Vec<Decision>,
+}
+
+/// What becomes of some requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Canary {
-    /// Requests with this header.
+pub(crate) enum Decision {
+    /// Those with this header.
     Header {
         /// Name of the header.
         name: String,
         /// Its values.
         value: HeaderValue,
+        /// They go to the canary; else they stay.
+        taken: bool,
     },
-    /// A share of the requests, in millionths.
+    /// A share of them, in millionths, goes to the canary.
     Share(u64),
-    /// Nothing, because a value cannot be used.
-    Nothing,
+}
+
+impl Canary {
+    /// A canary that selects in one way.
+    fn one(decision: Decision) -> Self {
+        Self {
+            decisions: vec![decision],
+        }
+    }
 }
 
 /// Values of a header.
@@ -42,15 +61,23 @@ pub(crate) enum HeaderValue {
     Regex(String),
 }
 
-/// Reads what a canary takes; `None` for an Ingress that is none. The header beats the cookie, which beats the weight.
+/// Reads what a canary takes; `None` for an Ingress that is none. The header beats the cookie, which beats the weight: in Higress
+/// one of them counts, in ingress-nginx they are tried in this order.
 pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> Option<Canary> {
     if !annotations.is_on(&CANARY, problems) {
         return None;
     }
+    Some(match annotations.semantics() {
+        Semantics::Higress => higress(annotations, problems),
+        Semantics::IngressNginx => ingress_nginx(annotations, problems),
+    })
+}
+
+fn higress(annotations: &Annotations<'_>, problems: &mut Problems) -> Canary {
     let line = value::line;
     let header = annotations.find(&CANARY_BY_HEADER, token, problems);
     if annotations.has(&CANARY_BY_HEADER) && header.is_none() {
-        return Some(Canary::Nothing);
+        return Canary::default();
     }
     let Some(header) = header else {
         for key in [&CANARY_BY_HEADER_VALUE, &CANARY_BY_HEADER_PATTERN] {
@@ -59,16 +86,66 @@ pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> O
                 problems.add(found.key, Reason::IneffectiveAnnotation, message);
             }
         }
-        return Some(without_header(annotations, problems));
+        return without_header(annotations, problems);
     };
     let value = header_value(annotations, problems);
     for key in [&CANARY_BY_COOKIE, &CANARY_WEIGHT] {
         ineffective(annotations, key, &header, problems);
     }
-    Some(value.map_or(Canary::Nothing, |value| Canary::Header {
-        name: header.value,
+    let name = header.value;
+    let decision = value.map(|value| Decision::Header {
+        name,
         value,
-    }))
+        taken: true,
+    });
+    decision.map(Canary::one).unwrap_or_default()
+}
+
+/// Header, then cookie, then weight. A value or pattern of the header takes the place of `always` and `never`.
+fn ingress_nginx(annotations: &Annotations<'_>, problems: &mut Problems) -> Canary {
+    let mut canary = Canary::default();
+    let decisions = &mut canary.decisions;
+    if annotations.has(&CANARY_BY_HEADER) {
+        let header = annotations.get(&CANARY_BY_HEADER, token, problems);
+        let values = header.and_then(|name| Some((name, nginx_values(annotations, problems)?)));
+        let Some((name, values)) = values else {
+            return Canary::default();
+        };
+        decisions.extend(values.into_iter().map(|(value, taken)| Decision::Header {
+            name: name.clone(),
+            value,
+            taken,
+        }));
+    }
+    if annotations.has(&CANARY_BY_COOKIE) {
+        let Some(name) = annotations.get(&CANARY_BY_COOKIE, token, problems) else {
+            return Canary::default();
+        };
+        decisions.extend([(ALWAYS, true), (NEVER, false)].map(|(value, taken)| {
+            let (name, value) = cookie(&name, value);
+            Decision::Header { name, value, taken }
+        }));
+    }
+    decisions.push(Decision::Share(share(annotations, problems)));
+    canary
+}
+
+/// Values of the header and whether they lead to the canary; `None` for an expression that cannot be used.
+fn nginx_values(
+    annotations: &Annotations<'_>,
+    problems: &mut Problems,
+) -> Option<Vec<(HeaderValue, bool)>> {
+    let value = annotations.get(&CANARY_BY_HEADER_VALUE, value::line, problems);
+    if let Some(value) = value {
+        return Some(vec![(HeaderValue::Exact(value), true)]);
+    }
+    let of_pattern = &CANARY_BY_HEADER_PATTERN;
+    if annotations.has(of_pattern) {
+        let pattern = annotations.get(of_pattern, search, problems)?;
+        return Some(vec![(HeaderValue::Regex(pattern), true)]);
+    }
+    let exact = |text: &str| HeaderValue::Exact(text.to_owned());
+    Some(vec![(exact(ALWAYS), true), (exact(NEVER), false)])
 }
 
 /// Values of the header that lead to the canary; `None` for an expression that cannot be used.
@@ -79,12 +156,6 @@ fn header_value(annotations: &Annotations<'_>, problems: &mut Problems) -> Optio
         ineffective(annotations, of_pattern, &found, problems);
         return Some(HeaderValue::Regex(found.value));
     }
-    let search = |text: &str| {
-        expression(text, |text| match text.contains('|') {
-            true => format!(".*({text}).*"),
-            false => format!(".*{text}.*"),
-        })
-    };
     if let Some(regex) = annotations.get(of_pattern, search, problems) {
         return Some(HeaderValue::Regex(regex));
     }
@@ -92,24 +163,48 @@ fn header_value(annotations: &Annotations<'_>, problems: &mut Problems) -> Optio
     (!asked).then(|| HeaderValue::Exact(ALWAYS.to_owned()))
 }
 
+/// An expression that is searched for in a value.
+fn search(raw: &str) -> Value<String> {
+    expression(raw, |text| match text.contains('|') {
+        true => format!(".*({text}).*"),
+        false => format!(".*{text}.*"),
+    })
+}
+
+/// The header and its values for a cookie with this value.
+fn cookie(name: &str, value: &str) -> (String, HeaderValue) {
+    let name = text::literal(name);
+    let expression = format!(r"^(.*?;\s*)?({name}={value})(;.*)?$");
+    ("cookie".to_owned(), HeaderValue::Regex(expression))
+}
+
 fn without_header(annotations: &Annotations<'_>, problems: &mut Problems) -> Canary {
-    if let Some(cookie) = annotations.find(&CANARY_BY_COOKIE, token, problems) {
-        ineffective(annotations, &CANARY_WEIGHT, &cookie, problems);
-        let name = text::literal(&cookie.value);
-        return Canary::Header {
-            name: "cookie".to_owned(),
-            value: HeaderValue::Regex(format!(r"^(.*?;\s*)?({name}={ALWAYS})(;.*)?$")),
-        };
+    if let Some(found) = annotations.find(&CANARY_BY_COOKIE, token, problems) {
+        ineffective(annotations, &CANARY_WEIGHT, &found, problems);
+        let (name, value) = cookie(&found.value, ALWAYS);
+        let taken = true;
+        return Canary::one(Decision::Header { name, value, taken });
     }
     if annotations.has(&CANARY_BY_COOKIE) {
-        return Canary::Nothing;
+        return Canary::default();
     }
+    Canary::one(Decision::Share(share(annotations, problems)))
+}
+
+/// The weight in millionths.
+fn share(annotations: &Annotations<'_>, problems: &mut Problems) -> u64 {
     let total = |text: &str| value::integer_within(text, 1, WHOLE as i64);
-    let total = annotations
-        .get(&CANARY_WEIGHT_TOTAL, total, problems)
+    let total = annotations.get(&CANARY_WEIGHT_TOTAL, total, problems);
+    let least = match annotations.semantics() {
+        Semantics::Higress => 1,
+        // A smaller total counts as absent.
+        Semantics::IngressNginx => DEFAULT_TOTAL,
+    };
+    let total = total
+        .filter(|total| *total >= least)
         .unwrap_or(DEFAULT_TOTAL);
     let Some(weight) = annotations.find(&CANARY_WEIGHT, value::integer, problems) else {
-        return Canary::Share(0);
+        return 0;
     };
     if !(0..=total).contains(&weight.value) {
         let message = format!(
@@ -120,7 +215,7 @@ fn without_header(annotations: &Annotations<'_>, problems: &mut Problems) -> Can
     }
     // Both are from 0 to a million now.
     let part = weight.value.clamp(0, total).unsigned_abs();
-    Canary::Share(part * WHOLE / total.unsigned_abs())
+    part * WHOLE / total.unsigned_abs()
 }
 
 /// Reports a key that another one makes useless.
@@ -166,7 +261,7 @@ fn expression(raw: &str, wrap: impl Fn(&str) -> String) -> Value<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::parsed;
+    use super::super::testing::{parsed, parsed_as};
     use super::*;
     use rstest::rstest;
 
@@ -181,13 +276,51 @@ mod tests {
     fn shown(canary: Option<Canary>) -> String {
         match canary {
             None => "main".to_owned(),
-            Some(Canary::Nothing) => "nothing".to_owned(),
-            Some(Canary::Share(share)) => share.to_string(),
-            Some(Canary::Header { name, value }) => match value {
-                HeaderValue::Exact(text) => format!("{name} = {text}"),
-                HeaderValue::Regex(text) => format!("{name} ~ {text}"),
-            },
+            Some(canary) if canary.decisions.is_empty() => "nothing".to_owned(),
+            Some(canary) => {
+                let all = canary.decisions.iter().map(decision);
+                all.collect::<Vec<_>>().join(", ")
+            }
         }
+    }
+
+    fn decision(decision: &Decision) -> String {
+        match decision {
+            Decision::Share(share) => share.to_string(),
+            Decision::Header { name, value, taken } => {
+                let not = if *taken { "" } else { "not " };
+                match value {
+                    HeaderValue::Exact(text) => format!("{not}{name} = {text}"),
+                    HeaderValue::Regex(text) => format!("{not}{name} ~ {text}"),
+                }
+            }
+        }
+    }
+
+    #[rstest]
+    #[case::bare(&[ON], "0", 0)]
+    #[case::weight(&[ON, (WEIGHT, "25")], "250000", 0)]
+    #[case::total(&[ON, (WEIGHT, "5"), (TOTAL, "1000")], "5000", 0)]
+    #[case::small_total(&[ON, (WEIGHT, "5"), (TOTAL, "10")], "50000", 0)]
+    #[case::header(&[ON, (HEADER, "x"), (WEIGHT, "50")], "x = always, not x = never, 500000", 0)]
+    #[case::value(&[ON, (HEADER, "x"), (VALUE, "a|b"), (PATTERN, "(")], "x = a|b, 0", 0)]
+    #[case::pattern(&[ON, (HEADER, "x"), (PATTERN, "b[0-9]")], "x ~ .*b[0-9].*, 0", 0)]
+    #[case::all(
+        &[ON, (HEADER, "x"), (VALUE, "v"), (COOKIE, "c"), (WEIGHT, "1")],
+        r"x = v, cookie ~ ^(.*?;\s*)?(c=always)(;.*)?$, not cookie ~ ^(.*?;\s*)?(c=never)(;.*)?$, 10000",
+        0
+    )]
+    #[case::bad_header(&[ON, (HEADER, "x y"), (WEIGHT, "50")], "nothing", 1)]
+    #[case::bad_pattern(&[ON, (HEADER, "x"), (PATTERN, "("), (WEIGHT, "50")], "nothing", 1)]
+    #[case::bad_cookie(&[ON, (COOKIE, "a=b"), (WEIGHT, "5")], "nothing", 1)]
+    fn canaries_of_ingress_nginx(
+        #[case] annotations: &[(&str, &str)],
+        #[case] expected: &str,
+        #[case] problems: usize,
+    ) {
+        let (canary, found) = parsed_as(Semantics::IngressNginx, annotations, parse);
+        assert_eq!(shown(canary), expected);
+        assert_eq!(found.len(), problems, "{found:?}");
     }
 
     #[rstest]

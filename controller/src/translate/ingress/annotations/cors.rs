@@ -11,8 +11,8 @@ use super::table::{
     CORS_EXPOSE_HEADERS, CORS_MAX_AGE, ENABLE_CORS, Key,
 };
 use super::value::{self, Value, ValueError};
-use super::{Annotations, Problems, text};
-use crate::model::Reason;
+use super::{Annotations, Problems, ingress_nginx, text};
+use crate::model::{Reason, Semantics};
 
 const METHODS: [&str; 6] = ["GET", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"];
 const HEADERS: [&str; 9] = [
@@ -50,7 +50,7 @@ pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> O
         allow_methods: tokens(annotations, &CORS_ALLOW_METHODS, problems)
             .unwrap_or_else(|| METHODS.map(str::to_owned).into()),
         allow_headers: tokens(annotations, &CORS_ALLOW_HEADERS, problems)
-            .unwrap_or_else(|| HEADERS.map(str::to_owned).into()),
+            .unwrap_or_else(|| default_headers(annotations.semantics())),
         expose_headers: expose.unwrap_or_default(),
         allow_credentials: Some(BoolValue {
             value: credentials.unwrap_or(true),
@@ -63,6 +63,14 @@ pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> O
         }),
         ..CorsPolicy::default()
     }))
+}
+
+fn default_headers(semantics: Semantics) -> Vec<String> {
+    let names = match semantics {
+        Semantics::Higress => HEADERS,
+        Semantics::IngressNginx => ingress_nginx::cors::HEADERS,
+    };
+    names.map(str::to_owned).into()
 }
 
 fn report_unused(annotations: &Annotations<'_>, problems: &mut Problems) {
@@ -108,7 +116,7 @@ fn origins(annotations: &Annotations<'_>, problems: &mut Problems) -> Vec<String
     };
     let mut origins = Vec::new();
     for item in found.value.iter().filter(|item| !item.is_empty()) {
-        match origin(item) {
+        match origin(item, annotations.semantics()) {
             Ok(origin) => origins.push(matching(origin)),
             Err(error) => problems.invalid(found.key, &error),
         }
@@ -122,8 +130,9 @@ fn matching(match_type: MatchType) -> StringMatch {
     }
 }
 
-/// `*`, `null`, `scheme://host[:port]`, or the latter with `*` at the start of its host, which stands for any scheme and depth.
-fn origin(item: &str) -> Value<MatchType> {
+/// `*`, `null`, `scheme://host[:port]`, or the latter with `*` at the start of its host, which stands for any scheme and depth
+/// in Higress.
+fn origin(item: &str, semantics: Semantics) -> Value<MatchType> {
     if item == "*" {
         return Ok(MatchType::Regex(".*".to_owned()));
     }
@@ -136,10 +145,13 @@ fn origin(item: &str) -> Value<MatchType> {
             "is not an origin; write https://host[:port], https://*.domain or *. It is left out";
         ValueError::new(item, why)
     };
-    let (_, authority) = item.split_once("://").ok_or_else(error)?;
+    let (scheme, authority) = item.split_once("://").ok_or_else(error)?;
     let host = authority.strip_prefix('*').unwrap_or(authority);
     if !text::is_authority(host) {
         return Err(error());
+    }
+    if semantics == Semantics::IngressNginx && text::is_token(scheme) {
+        return Ok(ingress_nginx::cors::origin(scheme, host, host != authority));
     }
     if host != authority {
         return Ok(MatchType::Regex(format!(".*{}", text::literal(host))));
@@ -160,7 +172,7 @@ impl Cors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::translate::ingress::annotations::testing::problems_of;
+    use crate::translate::ingress::annotations::testing::{parsed_as, problems_of};
     use rstest::rstest;
 
     fn policy(list: &[(&str, &str)]) -> (CorsPolicy, usize) {
@@ -241,5 +253,22 @@ mod tests {
         let (cors, problems) = problems_of(&[("nginx/cors-max-age", "5")], parse);
         assert!(cors.is_none());
         assert_eq!(problems, [Reason::IneffectiveAnnotation]);
+    }
+
+    #[rstest]
+    #[case("https://*.b.com:8443", r"(?i)https://[a-z0-9-]+\.b\.com:8443")]
+    #[case("http://A.com/", r"(?i)http://A\.com")]
+    #[case("*", ".*")]
+    fn origins_of_ingress_nginx(#[case] origin: &str, #[case] expected: &str) {
+        let list = [
+            ("nginx.ingress.kubernetes.io/enable-cors", "true"),
+            ("nginx.ingress.kubernetes.io/cors-allow-origin", origin),
+        ];
+        let (cors, problems) = parsed_as(Semantics::IngressNginx, &list, parse);
+        let policy = cors.unwrap().0;
+        assert_eq!(problems, []);
+        let expected = matching(MatchType::Regex(expected.to_owned()));
+        assert_eq!(policy.allow_origins, [expected]);
+        assert!(policy.allow_headers.contains(&"Range".to_owned()));
     }
 }

@@ -7,7 +7,8 @@ use super::table::{
     PROXY_NEXT_UPSTREAM, PROXY_NEXT_UPSTREAM_TIMEOUT, PROXY_NEXT_UPSTREAM_TRIES, TIMEOUT,
 };
 use super::value::{self, ValueError};
-use super::{Annotations, Problems};
+use super::{Annotations, Problems, ingress_nginx};
+use crate::model::Semantics;
 
 /// Above what gateways can count in nanoseconds they refuse a duration; this is below.
 const LONGEST: i64 = 2_147_483_647;
@@ -27,7 +28,7 @@ pub(crate) fn parse_timeout(
     (seconds > 0).then_some(Timeout(duration(seconds)))
 }
 
-fn seconds(raw: &str) -> value::Value<i64> {
+pub(super) fn seconds(raw: &str) -> value::Value<i64> {
     value::integer_within(raw, 0, LONGEST)
 }
 
@@ -48,6 +49,9 @@ pub(crate) struct Retry(HttpRetry);
 
 /// Reads the retry family; any of its keys turns it on.
 pub(crate) fn parse_retry(annotations: &Annotations<'_>, problems: &mut Problems) -> Option<Retry> {
+    if annotations.semantics() == Semantics::IngressNginx {
+        return Some(Retry(ingress_nginx::retry::parse(annotations, problems)));
+    }
     let keys = [
         &PROXY_NEXT_UPSTREAM,
         &PROXY_NEXT_UPSTREAM_TRIES,
@@ -65,7 +69,7 @@ pub(crate) fn parse_retry(annotations: &Annotations<'_>, problems: &mut Problems
         ..HttpRetry::default()
     };
     if let Some(found) = annotations.find(&PROXY_NEXT_UPSTREAM, value::text, problems) {
-        match conditions(found.key, &found.value, problems) {
+        match conditions(found.key, &found.value, ANY_FAILURE, problems) {
             Some(retry_on) => retry.retry_on = retry_on,
             None => {
                 retry.attempts = 0;
@@ -76,7 +80,7 @@ pub(crate) fn parse_retry(annotations: &Annotations<'_>, problems: &mut Problems
     Some(Retry(retry))
 }
 
-fn tries(raw: &str) -> value::Value<i32> {
+pub(super) fn tries(raw: &str) -> value::Value<i32> {
     let tries = value::integer32(raw)?;
     if tries >= 0 {
         return Ok(tries);
@@ -84,8 +88,14 @@ fn tries(raw: &str) -> value::Value<i32> {
     Err(ValueError::new(raw, "is below 0; use 0 for none"))
 }
 
-/// The conditions in the form of Istio; `None` = off. Unknown words are left out and reported.
-fn conditions(key: &str, text: &str, problems: &mut Problems) -> Option<String> {
+/// The conditions in the form of Istio, `failure_name` standing for errors and timeouts; `None` = off. Unknown words are left
+/// out and reported.
+pub(super) fn conditions(
+    key: &str,
+    text: &str,
+    failure_name: &str,
+    problems: &mut Problems,
+) -> Option<String> {
     let words: Vec<&str> = if text.contains(',') {
         text.split(',')
             .map(str::trim)
@@ -115,7 +125,7 @@ fn conditions(key: &str, text: &str, problems: &mut Problems) -> Option<String> 
         }
     }
     let mut parts = Vec::new();
-    parts.extend(failure.then(|| ANY_FAILURE.to_owned()));
+    parts.extend(failure.then(|| failure_name.to_owned()));
     parts.extend(non_idempotent.then(|| "non_idempotent".to_owned()));
     if !codes.is_empty() {
         parts.push("retriable-status-codes".to_owned());

@@ -16,7 +16,7 @@ use super::table::{
 use super::text;
 use super::value::{self, Value, ValueError};
 use super::{Annotations, Problems};
-use crate::model::Reason;
+use crate::model::{Reason, Semantics};
 
 const DEFAULT_COOKIE: &str = "INGRESSCOOKIE";
 const DEFAULT_PATH: &str = "/";
@@ -50,6 +50,8 @@ pub(crate) enum Hash {
     Header(String),
     /// A query parameter.
     Query(String),
+    /// A cookie that clients have.
+    Cookie(String),
 }
 
 /// Reads how endpoints are chosen; `None` when nothing is said about it.
@@ -57,7 +59,9 @@ pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> O
     let affinity = annotations.find(&AFFINITY, affinity, problems);
     let name = annotations.find(&SESSION_COOKIE_NAME, cookie_name, problems);
     let path = annotations.find(&SESSION_COOKIE_PATH, cookie_path, problems);
-    if affinity.is_some() || name.is_some() || path.is_some() {
+    // The other keys ask for a cookie by themselves in Higress only.
+    let by_others = annotations.semantics() == Semantics::Higress;
+    if affinity.is_some() || (by_others && (name.is_some() || path.is_some())) {
         let age = |text: &str| value::integer_within(text, 0, MAX_AGE);
         let ttl = annotations
             .get(&SESSION_COOKIE_MAX_AGE, age, problems)
@@ -69,6 +73,8 @@ pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> O
         });
     }
     if annotations.has(&UPSTREAM_HASH_BY) {
+        let nginx = annotations.semantics() == Semantics::IngressNginx;
+        let hash = |raw: &str| hash(raw, nginx);
         let hash = annotations.get(&UPSTREAM_HASH_BY, hash, problems);
         return Some(hash.map_or(LoadBalance::Simple(SimpleLb::RoundRobin), LoadBalance::Hash));
     }
@@ -111,8 +117,15 @@ fn cookie_path(raw: &str) -> Value<String> {
     Err(ValueError::new(&path, why))
 }
 
-fn hash(raw: &str) -> Value<Hash> {
-    let line = value::line(raw)?;
+/// With `nginx` some more of nginx's variables, also in braces. A text with several of them cannot be hashed.
+fn hash(raw: &str, nginx: bool) -> Value<Hash> {
+    let mut line = value::line(raw)?;
+    let inner = line
+        .strip_prefix("${")
+        .and_then(|rest| rest.strip_suffix('}'));
+    if let (true, Some(inner)) = (nginx, inner) {
+        line = format!("${inner}");
+    }
     let name = |prefix: &str| {
         let name = line.strip_prefix(prefix)?;
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
@@ -122,10 +135,12 @@ fn hash(raw: &str) -> Value<Hash> {
         "$remote_addr" | "$binary_remote_addr" => Hash::Address,
         "$request_uri" => Hash::Header(":path".to_owned()),
         "$host" => Hash::Header(":authority".to_owned()),
+        "$http_host" if nginx => Hash::Header(":authority".to_owned()),
         _ => {
             let header = name("$http_").map(|name| Hash::Header(name.replace('_', "-")));
             let query = || name("$arg_").map(Hash::Query);
-            return header.or_else(query).ok_or_else(|| {
+            let cookie = || name("$cookie_").filter(|_| nginx).map(Hash::Cookie);
+            return header.or_else(query).or_else(cookie).ok_or_else(|| {
                 let why = "cannot be hashed, endpoints take turns; write $remote_addr, $request_uri, $host, $http_NAME or $arg_NAME";
                 ValueError::new(&line, why)
             });
@@ -184,6 +199,11 @@ impl LoadBalance {
             Self::Hash(Hash::Query(name)) => {
                 consistent(HashKey::HttpQueryParameterName(name.clone()))
             }
+            // Without a life the gateway makes none for clients that have none.
+            Self::Hash(Hash::Cookie(name)) => consistent(HashKey::HttpCookie(HttpCookie {
+                name: name.clone(),
+                ..HttpCookie::default()
+            })),
         };
         LoadBalancerSettings {
             lb_policy: Some(policy),
@@ -194,7 +214,7 @@ impl LoadBalance {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::parsed;
+    use super::super::testing::{parsed, parsed_as};
     use super::*;
     use rstest::rstest;
 
@@ -244,6 +264,24 @@ mod tests {
         #[case] problems: usize,
     ) {
         let (choice, found) = parsed(annotations, parse);
+        assert_eq!(shown(choice), expected);
+        assert_eq!(found.len(), problems, "{found:?}");
+    }
+
+    #[rstest]
+    #[case(&[(AFFINITY, "cookie"), (NAME, "r")], "cookie r / 0", 0)]
+    #[case::no_affinity(&[(NAME, "r"), (LB, "random")], "RANDOM", 0)]
+    #[case(&[(HASH, "$cookie_id")], "Cookie(\"id\")", 0)]
+    #[case(&[(HASH, "${request_uri}")], "Header(\":path\")", 0)]
+    #[case(&[(HASH, "$http_host")], "Header(\":authority\")", 0)]
+    #[case(&[(HASH, "$request_uri$host")], "ROUND_ROBIN", 1)]
+    #[case(&[(HASH, "text")], "ROUND_ROBIN", 1)]
+    fn choices_of_ingress_nginx(
+        #[case] annotations: &[(&str, &str)],
+        #[case] expected: &str,
+        #[case] problems: usize,
+    ) {
+        let (choice, found) = parsed_as(Semantics::IngressNginx, annotations, parse);
         assert_eq!(shown(choice), expected);
         assert_eq!(found.len(), problems, "{found:?}");
     }

@@ -23,6 +23,7 @@ mod destination;
 mod downstream_tls;
 pub(super) mod fallback;
 mod header_control;
+pub(super) mod ingress_nginx;
 mod limits;
 mod load_balance;
 mod matching;
@@ -30,11 +31,12 @@ mod mirror;
 mod rate_limit;
 mod redirect;
 mod rewrite;
+mod semantics;
 mod source_range;
 pub mod table;
 #[cfg(test)]
 mod testing;
-mod text;
+pub(super) mod text;
 pub(super) mod traffic;
 pub mod unsupported;
 mod upstream_tls;
@@ -45,8 +47,8 @@ use std::ops::Bound;
 use shared_proto::networking::v1alpha3::{HttpDirectResponse, HttpRoute};
 
 use super::route::Route;
-use super::{Diagnostics, object_ref};
-use crate::model::{Diagnostic, Ingress, Reason};
+use super::{Context, Diagnostics, object_ref};
+use crate::model::{Diagnostic, Ingress, Reason, Semantics};
 pub(crate) use downstream_tls::Authority;
 pub(crate) use matching::Identity;
 use table::Key;
@@ -71,6 +73,11 @@ impl<'a> Annotations<'a> {
     /// Those of `ingress`.
     pub(crate) fn new(ingress: &'a Ingress) -> Self {
         Self { ingress }
+    }
+
+    /// What they mean.
+    pub(crate) fn semantics(&self) -> Semantics {
+        self.ingress.semantics
     }
 
     /// True when the key is present under one of its prefixes, whatever its value.
@@ -196,6 +203,8 @@ impl Problems {
 /// All settings of an Ingress.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Settings {
+    /// What paths and annotations mean.
+    pub(crate) semantics: Semantics,
     /// New paths and hosts for backends, and which paths are regular expressions.
     pub(crate) rewrite: Option<rewrite::Rewrite>,
     /// Conditions on requests beside host and path.
@@ -237,13 +246,14 @@ pub(crate) struct Settings {
 impl Settings {
     /// Reads the annotations of an Ingress.
     pub(crate) fn parse(ingress: &Ingress) -> (Self, Vec<Problem>) {
-        if ingress.annotations.is_empty() {
+        if ingress.annotations.is_empty() && ingress.semantics == Semantics::Higress {
             return (Self::default(), Vec::new());
         }
         let annotations = &Annotations::new(ingress);
         let mut problems = Problems::default();
         let found = &mut problems;
         let mut settings = Self {
+            semantics: semantics::parse(annotations, found),
             rewrite: rewrite::parse(annotations, found),
             matching: matching::parse(annotations, found),
             ignore_path_case: annotations.is_on(&table::IGNORE_PATH_CASE, found),
@@ -293,13 +303,13 @@ pub fn check(ingress: &Ingress) -> Vec<Diagnostic> {
 }
 
 /// Puts the settings of a route's Ingress into effect, in Higress's order.
-pub(super) fn apply(route: &mut Route<'_>, diagnostics: &mut Diagnostics) {
+pub(super) fn apply(context: Context<'_>, route: &mut Route<'_>, diagnostics: &mut Diagnostics) {
     let settings = route.settings;
     if let Some(cors) = &settings.cors {
         cors.apply(&mut route.http);
     }
     if let Some(redirect) = &settings.redirect {
-        redirect.apply(&mut route.http);
+        redirect.apply(&route.path.path, context.certificate, &mut route.http);
     }
     if let Some(rewrite) = &settings.rewrite {
         let (rewrite, problem) = rewrite.of(&route.path, settings.ignore_path_case);
@@ -323,6 +333,9 @@ pub(super) fn apply(route: &mut Route<'_>, diagnostics: &mut Diagnostics) {
     }
     if let Some(control) = &settings.header_control {
         control.apply(&mut route.http);
+    }
+    if let Some(redirect) = &settings.redirect {
+        redirect.answer(&mut route.http);
     }
 }
 

@@ -8,8 +8,8 @@ use super::table::{
     TEMPORAL_REDIRECT,
 };
 use super::value::{self, Value, ValueError};
-use super::{Annotations, Found, Problems};
-use crate::model::Reason;
+use super::{Annotations, Found, Problems, ingress_nginx};
+use crate::model::{Reason, Semantics};
 
 const FOUND: u32 = 302;
 const MOVED: u32 = 301;
@@ -22,8 +22,20 @@ const CODES: [u32; 5] = [301, 302, 303, 307, 308];
 pub(crate) struct Redirect {
     /// Where the requests of the Ingress are sent.
     route: Option<HttpRedirect>,
+    /// The same with ingress-nginx: status and location, as they are.
+    location: Option<(u32, String)>,
+    /// Requests are sent to https by default, where the host has a certificate.
+    https_by_default: bool,
     /// Where requests for `/` are sent: the key and the path.
     pub(crate) app_root: Option<Found<String>>,
+}
+
+/// A URL as it is read.
+enum Goal {
+    /// Higress: path and query of the request may be kept.
+    Url(Target),
+    /// ingress-nginx: a location as it is.
+    Location(String),
 }
 
 /// Where a redirect leads.
@@ -39,12 +51,18 @@ struct Target {
 
 /// Reads the family.
 pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> Option<Redirect> {
-    let temporal = annotations.find(&TEMPORAL_REDIRECT, target, problems);
-    let permanent = annotations.find(&PERMANENT_REDIRECT, target, problems);
+    let nginx = annotations.semantics() == Semantics::IngressNginx;
+    let goal = |raw: &str| match nginx {
+        false => target(raw).map(Goal::Url),
+        true => ingress_nginx::redirect::location(raw).map(Goal::Location),
+    };
+    let temporal = annotations.find(&TEMPORAL_REDIRECT, goal, problems);
+    let permanent = annotations.find(&PERMANENT_REDIRECT, goal, problems);
     let code = annotations.get(&PERMANENT_REDIRECT_CODE, code, problems);
     // Both are read, so that both are checked.
-    let ssl = annotations.is_on(&SSL_REDIRECT, problems);
-    let https = annotations.is_on(&FORCE_SSL_REDIRECT, problems) || ssl;
+    let ssl = annotations.get(&SSL_REDIRECT, value::boolean, problems);
+    let forced = annotations.is_on(&FORCE_SSL_REDIRECT, problems);
+    let https = forced || (ssl == Some(true) && !nginx);
     let app_root = annotations.find(&APP_ROOT, root, problems);
     if let (Some(_), Some(loser)) = (&temporal, &permanent) {
         let message = format!("{} takes precedence; remove one", TEMPORAL_REDIRECT.name);
@@ -52,15 +70,36 @@ pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> O
     }
     let temporal = temporal.map(|found| (found, FOUND));
     let url = temporal.or(permanent.map(|found| (found, code.unwrap_or(MOVED))));
-    let route = match url {
-        Some((found, code)) => Some(to_url(found, code, problems)),
-        None => https.then(|| HttpRedirect {
-            scheme: "https".to_owned(),
-            redirect_code: PERMANENT,
-            ..HttpRedirect::default()
-        }),
+    let mut redirect = Redirect {
+        route: https.then(to_https),
+        location: None,
+        https_by_default: nginx && ssl.unwrap_or(true),
+        app_root,
     };
-    (route.is_some() || app_root.is_some()).then_some(Redirect { route, app_root })
+    if let Some((Found { key, value }, code)) = url {
+        match value {
+            Goal::Url(value) => {
+                redirect.route = Some(to_url(Found { key, value }, code, problems));
+            }
+            Goal::Location(location) => redirect.location = Some((code, location)),
+        }
+    }
+    let Redirect {
+        route,
+        location,
+        https_by_default,
+        app_root,
+    } = &redirect;
+    let asked = route.is_some() || location.is_some() || *https_by_default || app_root.is_some();
+    asked.then_some(redirect)
+}
+
+fn to_https() -> HttpRedirect {
+    HttpRedirect {
+        scheme: "https".to_owned(),
+        redirect_code: PERMANENT,
+        ..HttpRedirect::default()
+    }
 }
 
 fn to_url(found: Found<Target>, code: u32, problems: &mut Problems) -> HttpRedirect {
@@ -132,15 +171,32 @@ fn root(raw: &str) -> Value<String> {
 
 impl Redirect {
     /// Sets the redirect of a route. The rest of the route stays: where TLS is terminated, a redirect to https does nothing.
-    pub(crate) fn apply(&self, http: &mut HttpRoute) {
+    /// `certificate` = the host is served by HTTPS.
+    pub(crate) fn apply(&self, path: &str, certificate: bool, http: &mut HttpRoute) {
         http.redirect.clone_from(&self.route);
+        self.secure(path, certificate, http);
+    }
+
+    /// Sends requests to https by default, where that can be done.
+    pub(crate) fn secure(&self, path: &str, certificate: bool, http: &mut HttpRoute) {
+        if self.https_by_default && certificate && ingress_nginx::redirect::goes_to_https(path) {
+            http.redirect = Some(to_https());
+        }
+    }
+
+    /// Answers with the location, if one is given as it is. Comes after everything else.
+    pub(crate) fn answer(&self, http: &mut HttpRoute) {
+        if let Some((status, location)) = &self.location {
+            ingress_nginx::redirect::answer(http, *status, location);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::translate::ingress::annotations::testing::problems_of;
+    use crate::translate::ingress::annotations::table::NGINX;
+    use crate::translate::ingress::annotations::testing::{parsed_as, problems_of};
     use rstest::rstest;
 
     type Expected<'a> = Option<(&'a str, &'a str, &'a str, u32)>;
@@ -191,5 +247,47 @@ mod tests {
         let root = redirect.and_then(|r| r.app_root).map(|found| found.value);
         assert_eq!(root.as_deref(), expected);
         assert_eq!(problems.len(), usize::from(expected.is_none()));
+    }
+
+    /// What becomes of a request for `path` of a host, with or without a certificate.
+    #[rstest]
+    #[case::plain(&[], "/", false, "")]
+    #[case::default(&[], "/", true, "308 https")]
+    #[case::off(&[("ssl-redirect", "false")], "/", true, "")]
+    #[case::asked_for(&[("ssl-redirect", "true")], "/", false, "")]
+    #[case::forced(&[("ssl-redirect", "false"), ("force-ssl-redirect", "true")], "/", false, "308 https")]
+    #[case::challenge(&[], "/.well-known/acme-challenge/x", true, "")]
+    #[case::url(&[("permanent-redirect", "http://b.test")], "/", true, "301 = http://b.test")]
+    #[case::url_and_code(
+        &[("permanent-redirect", "http://b.test?a=b"), ("permanent-redirect-code", "308")],
+        "/",
+        false,
+        "308 = http://b.test?a=b"
+    )]
+    #[case::bad_url(&[("permanent-redirect", "http://b.test/$uri")], "/", false, "")]
+    fn redirects_of_ingress_nginx(
+        #[case] list: &[(&str, &'static str)],
+        #[case] path: &str,
+        #[case] certificate: bool,
+        #[case] expected: &str,
+    ) {
+        let full = |(key, value): &(&str, &'static str)| (format!("{NGINX}{key}"), *value);
+        let list: Vec<(String, &str)> = list.iter().map(full).collect();
+        let list: Vec<(&str, &str)> = list.iter().map(|(k, v)| (k.as_str(), *v)).collect();
+        let (redirect, _) = parsed_as(Semantics::IngressNginx, &list, parse);
+        let mut http = HttpRoute::default();
+        if let Some(redirect) = redirect {
+            redirect.apply(path, certificate, &mut http);
+            redirect.answer(&mut http);
+        }
+        let found = match (&http.redirect, &http.direct_response) {
+            (Some(redirect), _) => format!("{} {}", redirect.redirect_code, redirect.scheme),
+            (None, Some(answer)) => {
+                let headers = http.headers.unwrap().response.unwrap().set;
+                format!("{} = {}", answer.status, headers["location"])
+            }
+            (None, None) => String::new(),
+        };
+        assert_eq!(found, expected);
     }
 }

@@ -5,12 +5,13 @@ use shared_proto::networking::v1alpha3::{HttpRewrite, RegexRewrite};
 use super::table::{FULL_PATH_REGEX, REWRITE_PATH, REWRITE_TARGET, UPSTREAM_VHOST, USE_REGEX};
 use super::value::{self, Value, ValueError};
 use super::{Annotations, Found, Problem, Problems, text};
-use crate::model::Reason;
+use crate::model::{IngressPath, Reason, Semantics};
 use crate::translate::ingress::path::{PathKind, PathMatch};
 
 /// What the family asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rewrite {
+    semantics: Semantics,
     use_regex: bool,
     full_path_regex: bool,
     /// `rewrite-target` as written.
@@ -23,6 +24,7 @@ pub(crate) struct Rewrite {
 /// Reads the family.
 pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> Option<Rewrite> {
     let rewrite = Rewrite {
+        semantics: annotations.semantics(),
         use_regex: annotations.is_on(&USE_REGEX, problems),
         full_path_regex: annotations.is_on(&FULL_PATH_REGEX, problems),
         target: annotations.find(&REWRITE_TARGET, target, problems),
@@ -34,6 +36,7 @@ pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> O
         problems.add(target.key, Reason::IneffectiveAnnotation, message);
     }
     let nothing = Rewrite {
+        semantics: rewrite.semantics,
         use_regex: false,
         full_path_regex: false,
         target: None,
@@ -74,8 +77,23 @@ fn authority(raw: &str) -> Value<String> {
 }
 
 impl Rewrite {
-    /// The kind of a path when it is a regular expression, whatever its pathType.
+    /// True when the path makes all paths of its host regular expressions, as ingress-nginx has it.
+    pub(crate) fn makes_regex_host(&self, path: &IngressPath) -> bool {
+        let path = if path.path.is_empty() {
+            "/"
+        } else {
+            &path.path
+        };
+        let rewritten = |found: &Found<String>| found.value != path;
+        let regex = self.use_regex || self.target.as_ref().is_some_and(rewritten);
+        self.semantics == Semantics::IngressNginx && regex
+    }
+
+    /// The kind of a path when it is a regular expression because of this Ingress, whatever its pathType.
     pub(crate) fn regex_kind(&self, path: &str) -> Option<PathKind> {
+        if self.semantics == Semantics::IngressNginx {
+            return self.full_path_regex.then_some(PathKind::FullRegex);
+        }
         let target = self.target.as_ref().map(|found| found.value.as_str());
         let by_target = target
             .is_some_and(|target| path.contains(text::is_special) || target.contains(['$', '\\']));
@@ -102,8 +120,12 @@ impl Rewrite {
         if let Some(new) = &self.path {
             by_path(new, path, any_case, &mut rewrite);
         } else if let Some(target) = &self.target {
-            let (regex, wrong) = by_target(target, path, any_case);
-            rewrite.uri_regex_rewrite = Some(regex);
+            let (regex, wrong) = match self.semantics {
+                Semantics::Higress => by_target(target, path, any_case),
+                Semantics::IngressNginx if target.value == path.path => (None, None),
+                Semantics::IngressNginx => whole(target, path),
+            };
+            rewrite.uri_regex_rewrite = regex;
             problem = wrong;
         }
         (
@@ -121,48 +143,71 @@ fn at_start(path: &str, any_case: bool) -> String {
 
 /// `rewrite-path`: the matched prefix is replaced. Envoy's own way would glue `new` and the rest together.
 fn by_path(new: &str, path: &PathMatch, any_case: bool, rewrite: &mut HttpRewrite) {
-    if path.kind != PathKind::Prefix || new.ends_with('/') {
-        new.clone_into(&mut rewrite.uri);
-        return;
-    }
+    let any_case = match path.kind {
+        PathKind::Prefix | PathKind::Below if !new.ends_with('/') => any_case,
+        // Envoy has no other way to replace more than the prefix that was matched.
+        PathKind::AnyCaseRegex { .. } if !path.path.contains(text::is_special) => true,
+        PathKind::AnyCaseRegex { .. } => {
+            rewrite.uri_regex_rewrite = Some(RegexRewrite {
+                r#match: path.expression(),
+                rewrite: new.replace('\\', r"\\"),
+            });
+            return;
+        }
+        _ => {
+            new.clone_into(&mut rewrite.uri);
+            return;
+        }
+    };
     let prefix = path.path.trim_end_matches('/');
+    let new = new.trim_end_matches('/');
     rewrite.uri_regex_rewrite = Some(RegexRewrite {
         r#match: format!("{}(/.*)?", at_start(prefix, any_case)),
         rewrite: format!("{}\\1", new.replace('\\', r"\\")),
     });
 }
 
-/// `rewrite-target`: on a regular expression the whole path is replaced, else what the path matched.
+/// The whole path is replaced, the target naming capture groups of the path if that is an expression.
+fn whole(target: &Found<String>, path: &PathMatch) -> (Option<RegexRewrite>, Option<Problem>) {
+    let expression = match path.kind {
+        PathKind::Exact | PathKind::Prefix | PathKind::Below | PathKind::Special => {
+            "^/.*".to_owned()
+        }
+        _ => path.expression(),
+    };
+    // Expressions were checked when the path was read.
+    let groups = re2_pattern::parse(&expression).map_or(0, |pattern| pattern.groups);
+    let (new, missing) = substitution(&target.value, groups);
+    let problem = missing.map(|group| Problem {
+        key: target.key.to_owned(),
+        reason: Reason::InvalidAnnotation,
+        message: format!(
+            "there is no capture group {group} in path {}, it is read as empty; name one of {groups}",
+            path.path
+        ),
+    });
+    let regex = RegexRewrite {
+        r#match: expression,
+        rewrite: new,
+    };
+    (Some(regex), problem)
+}
+
+/// `rewrite-target` in Higress: on a regular expression the whole path is replaced, else what the path matched.
 fn by_target(
     target: &Found<String>,
     path: &PathMatch,
     any_case: bool,
-) -> (RegexRewrite, Option<Problem>) {
+) -> (Option<RegexRewrite>, Option<Problem>) {
     let new = &target.value;
     let (expression, new) = match path.kind {
-        PathKind::PrefixRegex | PathKind::FullRegex => {
-            let expression = path.expression();
-            // Expressions were checked when the path was read.
-            let groups = re2_pattern::parse(&expression).map_or(0, |pattern| pattern.groups);
-            let (new, missing) = substitution(new, groups);
-            let problem = missing.map(|group| Problem {
-                key: target.key.to_owned(),
-                reason: Reason::InvalidAnnotation,
-                message: format!(
-                    "there is no capture group {group} in path {}, it is read as empty; name one of {groups}",
-                    path.path
-                ),
-            });
-            let regex = RegexRewrite {
-                r#match: expression,
-                rewrite: new,
-            };
-            return (regex, problem);
+        PathKind::PrefixRegex | PathKind::FullRegex | PathKind::AnyCaseRegex { .. } => {
+            return whole(target, path);
         }
         PathKind::Prefix if path.path == "/" => ("^(/.+)?/?$".to_owned(), {
             format!("{}\\1", new.trim_end_matches('/'))
         }),
-        PathKind::Prefix => {
+        PathKind::Prefix | PathKind::Below => {
             let slash = if new.ends_with('/') { "/?" } else { "" };
             (
                 format!("{}{slash}", at_start(&path.path, any_case)),
@@ -177,7 +222,7 @@ fn by_target(
         r#match: expression,
         rewrite: new,
     };
-    (regex, None)
+    (Some(regex), None)
 }
 
 /// Envoy's form of a target, `$1` or `\1` being capture groups, and the first group that does not exist.
@@ -213,7 +258,8 @@ fn substitution(target: &str, groups: usize) -> (String, Option<char>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::translate::ingress::annotations::testing::{ingress, problems_of};
+    use crate::translate::ingress::annotations::testing::{ingress, parsed_as, problems_of};
+    use PathKind::AnyCaseRegex;
     use rstest::rstest;
 
     fn settings(list: &[(&str, &str)]) -> Rewrite {
@@ -327,5 +373,27 @@ mod tests {
         let (rewrite, problems) = problems_of(&[(key, value)], parse);
         assert_eq!(rewrite, None);
         assert_eq!(problems, [Reason::InvalidAnnotation]);
+    }
+
+    #[rstest]
+    #[case("/bar", AnyCaseRegex { exact: false }, "/foo", Some(("(?i)/foo.*", "/bar")))]
+    #[case("/bar", AnyCaseRegex { exact: true }, "/", Some(("(?i)/.*", "/bar")))]
+    #[case("/foo", AnyCaseRegex { exact: false }, "/foo", None)]
+    #[case("/$1", AnyCaseRegex { exact: false }, "/a(.*)", Some(("(?i)/a(.*).*", r"/\1")))]
+    #[case("/bar", PathKind::Prefix, "/", Some(("^/.*", "/bar")))]
+    fn targets_of_ingress_nginx(
+        #[case] target: &str,
+        #[case] kind: PathKind,
+        #[case] original: &str,
+        #[case] expected: Option<(&str, &str)>,
+    ) {
+        let key = REWRITE_TARGET.nginx;
+        let (rewrite, _) = parsed_as(Semantics::IngressNginx, &[(key, target)], parse);
+        let (found, problem) = rewrite.unwrap().of(&path(kind, original), false);
+        let regex = found.and_then(|found| found.uri_regex_rewrite);
+        let found = regex
+            .as_ref()
+            .map(|r| (r.r#match.as_str(), r.rewrite.as_str()));
+        assert_eq!((found, problem), (expected, None));
     }
 }

@@ -11,7 +11,7 @@ use shared_proto::networking::v1alpha3::{
 use super::table::{ALLOWLIST_SOURCE_RANGE, DENYLIST_SOURCE_RANGE, Key, WHITELIST_SOURCE_RANGE};
 use super::value::{self, ValueError};
 use super::{Annotations, Problems};
-use crate::model::Reason;
+use crate::model::{Reason, Semantics};
 
 /// Names of the filters, part of the output. Filters of different names all have to let a request in.
 const ALLOW_FILTER: &str = "ip-access-control";
@@ -36,6 +36,9 @@ enum List {
 
 /// Reads all lists.
 pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> Option<SourceRange> {
+    if annotations.semantics() == Semantics::IngressNginx {
+        return ingress_nginx(annotations, problems);
+    }
     let mut range = SourceRange::default();
     for key in [&WHITELIST_SOURCE_RANGE, &ALLOWLIST_SOURCE_RANGE] {
         match list(annotations, key, problems) {
@@ -51,6 +54,63 @@ pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> O
     }
     range.allowed.dedup();
     (range != SourceRange::default()).then_some(range)
+}
+
+/// ingress-nginx: the newer key of the two for those who may come in counts alone, and one entry that cannot be read denies all.
+fn ingress_nginx(annotations: &Annotations<'_>, problems: &mut Problems) -> Option<SourceRange> {
+    let mut range = SourceRange::default();
+    let keys = [&ALLOWLIST_SOURCE_RANGE, &WHITELIST_SOURCE_RANGE];
+    let mut present = keys.into_iter().filter(|key| annotations.has(key));
+    if let Some(key) = present.next() {
+        range.allowed.extend(all_blocks(annotations, key, problems));
+    }
+    if let Some(key) = present.next() {
+        let message = format!(
+            "{} takes precedence; remove one",
+            ALLOWLIST_SOURCE_RANGE.name
+        );
+        problems.add(
+            first_key(annotations, key),
+            Reason::IneffectiveAnnotation,
+            message,
+        );
+    }
+    if annotations.has(&DENYLIST_SOURCE_RANGE) {
+        let blocks = all_blocks(annotations, &DENYLIST_SOURCE_RANGE, problems);
+        range.denied = blocks.unwrap_or_default();
+    }
+    (range != SourceRange::default()).then_some(range)
+}
+
+/// The entries of a list, when all can be read; else everybody is denied.
+fn all_blocks(
+    annotations: &Annotations<'_>,
+    key: &Key,
+    problems: &mut Problems,
+) -> Option<Vec<String>> {
+    let blocks = |raw: &str| {
+        let text = value::line(raw)?;
+        let items: Vec<String> = text.split(',').map(|item| item.trim().to_owned()).collect();
+        match items.iter().find(|item| !is_block(item)) {
+            None => Ok(items),
+            Some(item) => {
+                let why = "is neither an address nor a CIDR block; write 10.0.0.0/8 or 2001:db8::1";
+                Err(ValueError::new(item, why))
+            }
+        }
+    };
+    let found = annotations.get(key, blocks, problems);
+    if found.is_none() {
+        let message = "the list has an entry that cannot be read";
+        problems.deny(first_key(annotations, key), message);
+    }
+    found
+}
+
+/// The full key that is present.
+fn first_key(annotations: &Annotations<'_>, key: &Key) -> &'static str {
+    let present = |full: &&'static str| annotations.all().any(|(found, _)| found == *full);
+    key.full().find(present).unwrap_or(key.higress)
 }
 
 /// No entry of the list can be used.
@@ -144,7 +204,7 @@ impl SourceRange {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::parsed;
+    use super::super::testing::{parsed, parsed_as};
     use super::*;
     use rstest::rstest;
 
@@ -199,5 +259,25 @@ mod tests {
         let (range, found) = parsed(annotations, parse);
         assert_eq!(shown(range), expected);
         assert_eq!(found.len(), problems, "{found:?}");
+    }
+
+    #[rstest]
+    #[case(&[(WHITE, "10.0.0.0/8, 1.1.1.1")], "+10.0.0.0/8 1.1.1.1 -", 0)]
+    #[case::all_of_version_4(&[(WHITE, "0.0.0.0/0")], "+0.0.0.0/0 -", 0)]
+    #[case::newer_key(&[(WHITE, "1.1.1.1"), (ALLOW, "2.2.2.2")], "+2.2.2.2 -", 1)]
+    #[case::both_sorts(&[(DENY, "1.1.1.1"), (ALLOW, "1.1.1.0/24")], "+1.1.1.0/24 -, + -1.1.1.1", 0)]
+    #[case::one_invalid(&[(WHITE, "10.0.0.0/8,x")], "", 2)]
+    #[case::star(&[(WHITE, "*")], "", 2)]
+    #[case::empty(&[(DENY, "")], "", 2)]
+    fn lists_of_ingress_nginx(
+        #[case] annotations: &[(&str, &str)],
+        #[case] expected: &str,
+        #[case] problems: usize,
+    ) {
+        let (range, found) = parsed_as(Semantics::IngressNginx, annotations, parse);
+        assert_eq!(shown(range), expected);
+        assert_eq!(found.len(), problems, "{found:?}");
+        let closed = found.iter().any(|p| p.reason == Reason::AccessDenied);
+        assert_eq!(closed, problems == 2);
     }
 }

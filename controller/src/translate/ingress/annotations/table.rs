@@ -17,6 +17,8 @@ pub const HIGRESS: &str = "higress.io/";
 /// What belongs together: keys of one family are parsed by one module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
+    /// What the other keys mean.
+    Semantics,
     /// New paths and hosts for backends, and paths that are regular expressions.
     Rewrite,
     /// Conditions on requests beside host and path.
@@ -136,6 +138,9 @@ macro_rules! keys {
 }
 
 keys! {
+    Semantics Route {
+        ANNOTATION_SEMANTICS "annotation-semantics" Higress, "higress or ingress-nginx (that of the IngressClass, else of the flag `--annotation-semantics`)", "whose meaning paths and annotations of the Ingress have; also read on IngressClasses";
+    }
     Rewrite Route {
         REWRITE_TARGET "rewrite-target" Both, "path; `$1` to `$9` are capture groups of the path", "backends see this path in place of what the Ingress path matched";
         USE_REGEX "use-regex" Both, "boolean (false)", "paths are regular expressions, matched at the start";

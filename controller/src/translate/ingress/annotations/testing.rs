@@ -4,14 +4,24 @@ use std::sync::Arc;
 
 use super::table::{HIGRESS, NGINX};
 use super::{Annotations, Problem, Problems};
-use crate::model::{Ingress, Reason};
+use crate::model::{Ingress, Reason, Semantics};
 
 /// What a family makes of annotations, and the problems that it finds.
 pub(super) fn parsed<T>(
     annotations: &[(&str, &str)],
     parse: impl Fn(&Annotations<'_>, &mut Problems) -> Option<T>,
 ) -> (Option<T>, Vec<Problem>) {
+    parsed_as(Semantics::Higress, annotations, parse)
+}
+
+/// As [`parsed`], with these semantics.
+pub(super) fn parsed_as<T>(
+    semantics: Semantics,
+    annotations: &[(&str, &str)],
+    parse: impl Fn(&Annotations<'_>, &mut Problems) -> Option<T>,
+) -> (Option<T>, Vec<Problem>) {
     let mut ingress = Ingress::new(Arc::from("n"), Arc::from("i"));
+    ingress.semantics = semantics;
     for (key, value) in annotations {
         ingress
             .annotations
