@@ -16,6 +16,9 @@ pub const SCOPE_HEADER: &str = "x-isthmus-scope";
 /// part of the key.
 pub const SCOPE_ON_DEMAND: &str = ":fetch";
 
+/// Metadata of a route in which the filters are that it switches on.
+pub const SWITCHED_FILTERS: &str = "isthmus.filters";
+
 /// Name of the scoped routes of a connection manager.
 pub const SCOPED_ROUTES: &str = "scoped-route";
 

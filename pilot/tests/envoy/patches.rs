@@ -61,7 +61,10 @@ fn route(host: &str, port: u16, value: &str) -> String {
 }
 
 const BUFFER: &str = "{name: envoy.filters.http.buffer, disabled: true, typed_config: {'@type': \
-     type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer, max_request_bytes: 1000000}}";
+     type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer, max_request_bytes: 1000}}";
+/// Switched on, with the settings of the filter itself.
+const ON: &str = "{typed_per_filter_config: {envoy.filters.http.buffer: {'@type': \
+     type.googleapis.com/envoy.config.route.v3.FilterConfig, config: {}}}}";
 const SMALL: &str = "{typed_per_filter_config: {envoy.filters.http.buffer: {'@type': \
      type.googleapis.com/envoy.extensions.filters.http.buffer.v3.BufferPerRoute, buffer: {max_request_bytes: 8}}}}";
 
@@ -81,19 +84,28 @@ fn filters_are_enabled_per_route() {
     facts.extend([
         host("a.test", "plain", &to("web")),
         host("b.test", "plain", &to("web")),
+        host("c.test", "plain", &to("web")),
         host("*.wild.test", "plain", &to("web")),
         filter("buffer", &http_filter(BUFFER)),
     ]);
     let (pilot, envoy, at) = run(facts, XdsProtocol::Delta);
     assert_eq!(post(at, "a.test", 100), 200, "{}", envoy.log());
-    let patches = route("a.test", at.port(), SMALL) + &route("*.wild.test", at.port(), SMALL);
+    let patches = route("a.test", at.port(), SMALL)
+        + &route("*.wild.test", at.port(), SMALL)
+        + &route("c.test", at.port(), ON);
     pilot.change(vec![filter("a", &patches)]);
     envoy.wait("a bound on bodies", || post(at, "a.test", 100) == 413);
     envoy.wait("one of a wildcard host", || {
         post(at, "x.wild.test", 100) == 413
     });
+    assert_eq!(post(at, "A.TEST", 100), 413, "no way around");
     assert_eq!(post(at, "a.test", 5), 200);
-    assert_eq!(post(at, "b.test", 100), 200);
+    assert_eq!(post(at, "b.test", 2000), 200);
+    envoy.wait("the bound of the filter itself", || {
+        post(at, "c.test", 2000) == 413
+    });
+    assert_eq!(post(at, "C.test", 2000), 413);
+    assert_eq!(post(at, "c.test", 100), 200);
     pilot.change(vec![gone(Kind::EnvoyFilter, "a")]);
     envoy.wait("no bound", || post(at, "a.test", 100) == 200);
     pilot.assert_accepted(&envoy);

@@ -4,6 +4,7 @@
 //! comes from the crate `envoy-types` (`scripts/gen-envoy-descriptors`).
 
 mod canonical;
+mod empty_any;
 mod opaque;
 
 use std::sync::LazyLock;
@@ -133,8 +134,15 @@ pub fn json_to_message(
     unknown: UnknownFields,
 ) -> Result<Vec<u8>, EnvoyError> {
     let options = DeserializeOptions::new().deny_unknown_fields(unknown == UnknownFields::Deny);
-    DynamicMessage::deserialize_with_options(descriptor(name)?, json, &options)
-        .map(|message| canonical::encode(&message))
+    let marked = empty_any::marked(json);
+    let source = marked.as_ref().unwrap_or(json);
+    DynamicMessage::deserialize_with_options(descriptor(name)?, source, &options)
+        .map(|mut message| {
+            if marked.is_some() {
+                empty_any::unmark(&mut message);
+            }
+            canonical::encode(&message)
+        })
         .map_err(|source| EnvoyError::Json {
             name: name.to_owned(),
             source,

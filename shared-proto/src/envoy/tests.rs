@@ -169,3 +169,25 @@ fn well_known_content_is_wrapped() {
         (url.to_owned(), vec![8, 5])
     );
 }
+
+#[test]
+fn a_filter_can_be_switched_on_without_settings() {
+    let entry =
+        json!({"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "config": {}});
+    let route = json!({"name": "r", "typed_per_filter_config": {"f": entry}});
+    let bytes =
+        json_to_message("envoy.config.route.v3.Route", &route, UnknownFields::Deny).unwrap();
+    let message = decode("envoy.config.route.v3.Route", &bytes).unwrap();
+    let settings = message
+        .get_field_by_name("typed_per_filter_config")
+        .unwrap();
+    let settings = settings.as_map().unwrap().values().next().unwrap().clone();
+    let settings = settings
+        .as_message()
+        .unwrap()
+        .get_field_by_name("value")
+        .unwrap()
+        .into_owned();
+    // Field 1, present and empty.
+    assert_eq!(settings.as_bytes().unwrap().as_ref(), [0x0a, 0]);
+}

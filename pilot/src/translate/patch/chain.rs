@@ -25,11 +25,15 @@ const TERMINAL: [&str; 2] = [http_filters::MANAGER, "envoy.filters.network.tcp_p
 pub(super) fn chains(
     before: &[Bytes],
     patches: &[&Patch],
+    scoped: bool,
     problems: &mut Problems<'_>,
 ) -> Vec<Bytes> {
     let of_chains = only(patches, ApplyTo::FilterChain);
     let of_filters: Vec<&Patch> = patches.iter().copied().filter(is_for_filters).collect();
-    let mut known = Known::default();
+    let mut known = Known {
+        scoped,
+        filters: HashMap::new(),
+    };
     let mut chains = Vec::with_capacity(before.len());
     for chain in before {
         let view = View::of(chain);
@@ -106,8 +110,10 @@ fn chain_patched(
 }
 
 /// Filters that were patched before: thousands of chains differ by their certificates only.
-#[derive(Default)]
-struct Known(HashMap<(Vec<Bytes>, Vec<usize>), Vec<Bytes>>);
+struct Known {
+    scoped: bool,
+    filters: HashMap<(Vec<Bytes>, Vec<usize>), Vec<Bytes>>,
+}
 
 impl Known {
     fn filters_patched(
@@ -128,11 +134,11 @@ impl Known {
             .iter()
             .map(|patch| std::ptr::from_ref(*patch).addr());
         let key = (before, ids.collect());
-        let after = match self.0.get(&key) {
+        let after = match self.filters.get(&key) {
             Some(after) => after.clone(),
             None => {
-                let after = filters_patched(&key.0, patches, problems);
-                self.0.entry(key.clone()).or_insert(after).clone()
+                let after = filters_patched(&key.0, patches, self.scoped, problems);
+                self.filters.entry(key.clone()).or_insert(after).clone()
             }
         };
         if after == key.0 {
@@ -146,6 +152,7 @@ impl Known {
 fn filters_patched(
     before: &[Bytes],
     patches: &[&Patch],
+    scoped: bool,
     problems: &mut Problems<'_>,
 ) -> Vec<Bytes> {
     let mut filters = before.to_vec();
@@ -177,7 +184,7 @@ fn filters_patched(
             .copied()
             .collect();
         if !fits.is_empty() {
-            http_filters::patch(filter, &fits, problems);
+            http_filters::patch(filter, &fits, scoped, problems);
         }
     }
     filters

@@ -8,6 +8,7 @@ use shared_proto::envoy;
 use super::chain::merge_filter;
 use super::fields::Fields;
 use super::list::{self, Edit};
+use super::switched;
 use super::{Problems, is_merge, types};
 use crate::model::envoy_filter::{Operation, Patch};
 use crate::translate::lds::{ON_DEMAND, ROUTER};
@@ -28,13 +29,23 @@ const HTTP_FILTERS: u32 = 5;
 const NAME: u32 = 1;
 
 /// Patches the filters in a network filter, if that is a connection manager.
-pub(super) fn patch(filter: &mut Bytes, patches: &[&Patch], problems: &mut Problems<'_>) {
-    if let Some(patched) = patched(filter, patches, problems) {
+pub(super) fn patch(
+    filter: &mut Bytes,
+    patches: &[&Patch],
+    scoped: bool,
+    problems: &mut Problems<'_>,
+) {
+    if let Some(patched) = patched(filter, patches, scoped, problems) {
         *filter = patched;
     }
 }
 
-fn patched(filter: &Bytes, patches: &[&Patch], problems: &mut Problems<'_>) -> Option<Bytes> {
+fn patched(
+    filter: &Bytes,
+    patches: &[&Patch],
+    scoped: bool,
+    problems: &mut Problems<'_>,
+) -> Option<Bytes> {
     let mut filter = Fields::parse(filter).ok()?;
     let mut any = Fields::parse(&filter.message(TYPED_CONFIG)?).ok()?;
     if envoy::type_name(any.text(TYPE_URL)) != MANAGER_TYPE {
@@ -42,7 +53,12 @@ fn patched(filter: &Bytes, patches: &[&Patch], problems: &mut Problems<'_>) -> O
     }
     let mut manager = Fields::parse(&any.message(VALUE)?).ok()?;
     let before = manager.list(HTTP_FILTERS);
-    let filters = filters(&before, patches, problems);
+    let mut filters = filters(&before, patches, scoped, problems);
+    if scoped {
+        for filter in &mut filters {
+            *filter = switched::filter(filter, &before);
+        }
+    }
     if filters == before {
         return None;
     }
@@ -52,7 +68,12 @@ fn patched(filter: &Bytes, patches: &[&Patch], problems: &mut Problems<'_>) -> O
     Some(filter.encode())
 }
 
-fn filters(before: &[Bytes], patches: &[&Patch], problems: &mut Problems<'_>) -> Vec<Bytes> {
+fn filters(
+    before: &[Bytes],
+    patches: &[&Patch],
+    scoped: bool,
+    problems: &mut Problems<'_>,
+) -> Vec<Bytes> {
     let mut filters = before.to_vec();
     let (merges, edits): (Vec<&Patch>, Vec<&Patch>) =
         patches.iter().partition(|patch| is_merge(patch));
@@ -61,6 +82,14 @@ fn filters(before: &[Bytes], patches: &[&Patch], problems: &mut Problems<'_>) ->
             problems.add(
                 patch,
                 "Envoy takes no HTTP filters without the router; merge into it instead",
+            );
+            continue;
+        }
+        if scoped && switched::is_stuck(&patch.value) {
+            problems.add(
+                patch,
+                "with config_discovery and disabled, requests to wildcard hosts would pass the filter by \
+                 whatever their routes say; give its settings as typed_config",
             );
             continue;
         }

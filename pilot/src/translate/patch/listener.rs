@@ -22,6 +22,8 @@ pub struct ListenerSite {
     pub name: String,
     /// Port that it listens on.
     pub port: u16,
+    /// Each host has routes of its own.
+    pub scoped: bool,
     /// Names of the ports of its servers.
     pub port_names: BTreeSet<String>,
 }
@@ -44,14 +46,19 @@ pub fn listener(
     let mut problems = Problems::of(&site.name);
     let fits = |patch: &&&Patch| patch.listener().is_none_or(|wanted| site.meets(wanted));
     let patches: Vec<&Patch> = patches.iter().filter(fits).copied().collect();
-    let resource = apply(listener, &patches, &mut problems);
+    let resource = apply(site, listener, &patches, &mut problems);
     Generated {
         resource,
         issues: problems.issues,
     }
 }
 
-fn apply(listener: Bytes, patches: &[&Patch], problems: &mut Problems<'_>) -> Option<Bytes> {
+fn apply(
+    site: &ListenerSite,
+    listener: Bytes,
+    patches: &[&Patch],
+    problems: &mut Problems<'_>,
+) -> Option<Bytes> {
     let mut listener = listener;
     for patch in only(patches, ApplyTo::Listener) {
         if patch.operation == Operation::Remove {
@@ -72,7 +79,7 @@ fn apply(listener: Bytes, patches: &[&Patch], problems: &mut Problems<'_>) -> Op
         fields.set_list(LISTENER_FILTERS, filters);
     }
     let before = fields.list(FILTER_CHAINS);
-    let chains = chain::chains(&before, patches, problems);
+    let chains = chain::chains(&before, patches, site.scoped, problems);
     if chains.is_empty() {
         return None;
     }

@@ -11,6 +11,7 @@ mod list;
 mod listener;
 mod merge;
 mod routes;
+mod switched;
 mod virtual_hosts;
 
 use bytes::Bytes;

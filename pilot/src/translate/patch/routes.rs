@@ -19,6 +19,8 @@ const VIRTUAL_HOSTS: u32 = 2;
 pub struct RouteSite {
     /// Port that is listened on.
     pub port: u16,
+    /// Each host has routes of its own.
+    pub scoped: bool,
     /// Names of the ports of the servers that lead to it.
     pub port_names: BTreeSet<String>,
     /// Gateways that lead to it.
@@ -54,7 +56,7 @@ pub fn routes(site: &RouteSite, configuration: Bytes, patches: &[&Patch]) -> Gen
         wanted.is_none_or(|wanted| site.meets(&name, wanted))
     };
     let patches: Vec<&Patch> = patches.iter().filter(fit).copied().collect();
-    let mut resource = apply(&configuration, &patches, &mut problems);
+    let mut resource = apply(site, &configuration, &patches, &mut problems);
     if changes_domains(&patches) && !domains_differ(&resource) {
         // Envoy would refuse all of it. Routes keep their patches: they may hold what protects them.
         for patch in patches.iter().filter(|patch| is_outside_routes(patch)) {
@@ -64,7 +66,7 @@ pub fn routes(site: &RouteSite, configuration: Bytes, patches: &[&Patch]) -> Gen
             );
         }
         let routes = only(&patches, ApplyTo::HttpRoute);
-        resource = apply(&configuration, &routes, &mut problems);
+        resource = apply(site, &configuration, &routes, &mut problems);
     }
     Generated {
         resource,
@@ -90,7 +92,12 @@ fn domains_differ(configuration: &Bytes) -> bool {
     domains.all(|domain| seen.insert(domain))
 }
 
-fn apply(configuration: &Bytes, patches: &[&Patch], problems: &mut Problems<'_>) -> Bytes {
+fn apply(
+    site: &RouteSite,
+    configuration: &Bytes,
+    patches: &[&Patch],
+    problems: &mut Problems<'_>,
+) -> Bytes {
     let mut configuration = configuration.clone();
     for patch in only(patches, ApplyTo::RouteConfiguration) {
         if holds_host(&configuration, patch)
@@ -112,6 +119,9 @@ fn apply(configuration: &Bytes, patches: &[&Patch], problems: &mut Problems<'_>)
     let added = only(patches, ApplyTo::VirtualHost);
     for patch in added.iter().filter(|p| p.operation == Operation::Add) {
         add_host(&mut hosts, patch, problems);
+    }
+    if site.scoped {
+        hosts = virtual_hosts::marked(hosts, &before, &configuration);
     }
     if hosts == before {
         return configuration;

@@ -30,6 +30,7 @@ fn decode(name: &str, bytes: &[u8]) -> Value {
 fn on_routes(json: &Value, list: &str) -> Generated<Value> {
     let site = RouteSite {
         port: 80,
+        scoped: true,
         port_names: ["http".to_owned()].into(),
         gateways: [NamespacedName::new("sys", "gw")].into(),
         names: ["http.80".to_owned()].into(),
@@ -47,6 +48,7 @@ fn on_listener(json: &Value, list: &str) -> Generated<Option<Value>> {
     let site = ListenerSite {
         name: "0.0.0.0_80".to_owned(),
         port: 80,
+        scoped: true,
         port_names: ["http".to_owned()].into(),
     };
     let all = patches(list);
@@ -135,8 +137,28 @@ fn routes_are_merged_in_order_and_redirects_left_alone() {
     route["route"] = json!({"cluster": "c1", "timeout": "0.500s", "priority": "HIGH"});
     route["typedPerFilterConfig"] =
         json!({"a": {"@type": "type.googleapis.com/google.protobuf.Duration", "value": "2s"}});
+    route["metadata"] = json!({"filterMetadata": {"isthmus.filters": {"a": true}}});
     assert_eq!(patched.resource, expected);
     assert_eq!(patched.issues, []);
+}
+
+#[test]
+fn routes_say_which_filters_they_switch_on() {
+    const OFF: &str =
+        "{'@type': type.googleapis.com/envoy.config.route.v3.FilterConfig, disabled: true}";
+    const ON: &str =
+        "{'@type': type.googleapis.com/envoy.config.route.v3.FilterConfig, config: {}}";
+    let list = format!(
+        "- {{applyTo: VIRTUAL_HOST, patch: {{operation: MERGE, value: {{typed_per_filter_config: {{a: {ON}, b: {ON}}}}}}}}}\n"
+    ) + &route_patch(
+        "vhost: {route: {name: one}}",
+        &format!("operation: MERGE, value: {{typed_per_filter_config: {{b: {OFF}, c: {ON}}}}}"),
+    );
+    let patched = on_routes(&base_routes(), &list).resource;
+    let routes = &patched["virtualHosts"][0]["routes"];
+    let on = |at: usize| &routes[at]["metadata"]["filterMetadata"]["isthmus.filters"];
+    assert_eq!(on(0), &json!({"a": true, "c": true}));
+    assert_eq!(on(1), &json!({"a": true, "b": true}));
 }
 
 #[test]
@@ -266,6 +288,34 @@ fn http_filters_are_put_in(#[case] sub: &str, #[case] operation: &str, #[case] e
     assert_eq!(http_filters(&listener, 0), expected);
     assert_eq!(http_filters(&listener, 1), expected);
     assert_eq!(patched.issues, []);
+}
+
+#[test]
+fn a_filter_that_is_off_asks_the_route() {
+    let list = filter_patch(
+        "HTTP_FILTER",
+        "",
+        &format!("operation: INSERT_FIRST, {BUFFER}"),
+    ) + &filter_patch(
+        "HTTP_FILTER",
+        &INSIDE.replace("SUB", "envoy.filters.http.cors"),
+        "operation: MERGE, value: {disabled: true}",
+    ) + &filter_patch(
+        "HTTP_FILTER",
+        "",
+        "operation: ADD, value: {name: d, disabled: true, config_discovery: {}}",
+    );
+    let patched = on_listener(&base_listener(), &list);
+    let listener = patched.resource.unwrap();
+    assert_eq!(http_filters(&listener, 0), ["80", "new", "cors", "router"]);
+    let filters = &listener["filterChains"][0]["filters"][0]["typedConfig"]["httpFilters"];
+    let inside = &filters[1]["typedConfig"]["extensionConfig"];
+    assert_eq!(inside["name"], "x.new");
+    assert_eq!(inside["typedConfig"]["maxRequestBytes"], 9);
+    for filter in filters.as_array().unwrap() {
+        assert_eq!(filter.get("disabled"), None, "{filter}");
+    }
+    assert_eq!(patched.issues.len(), 1, "settings that are discovered");
 }
 
 #[test]

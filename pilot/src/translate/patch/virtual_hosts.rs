@@ -1,11 +1,14 @@
 //! Patches of a virtual host and of its routes.
 
+use std::collections::{BTreeSet, HashSet};
+
 use bytes::Bytes;
 use shared_proto::envoy;
 use shared_proto::networking::v1alpha3::envoy_filter::route_configuration_match as shape;
 
 use super::fields::Fields;
 use super::list::{self, Edit};
+use super::switched::{self, switched_on};
 use super::{Problems, is_merge, only, types};
 use crate::model::envoy_filter::{ApplyTo, Operation, Patch};
 
@@ -90,6 +93,35 @@ pub(super) fn patched(
         host = fields.encode();
     }
     Some(host)
+}
+
+/// The virtual hosts of a configuration with the filters that patches switch on in the metadata of their routes. Routes as
+/// they were `before` patches switch none on.
+pub(super) fn marked(hosts: Vec<Bytes>, before: &[Bytes], configuration: &Bytes) -> Vec<Bytes> {
+    let everywhere = switched_on(configuration, switched::OF_ROUTES, &BTreeSet::new());
+    let routes = |host: &Bytes| Fields::parse(host).map(|fields| fields.list(ROUTES));
+    let known: HashSet<Bytes> = before.iter().flat_map(routes).flatten().collect();
+    let mark = |host: Bytes| {
+        let on = switched_on(&host, switched::OF_VIRTUAL_HOST, &everywhere);
+        let Ok(mut fields) = Fields::parse(&host) else {
+            return host;
+        };
+        let before = fields.list(ROUTES);
+        let mark = |route: &Bytes| {
+            if on.is_empty() && known.contains(route) {
+                return route.clone();
+            }
+            let on = switched_on(route, switched::OF_ROUTE, &on);
+            switched::with_metadata(route.clone(), &on)
+        };
+        let routes: Vec<Bytes> = before.iter().map(mark).collect();
+        if routes == before {
+            return host;
+        }
+        fields.set_list(ROUTES, routes);
+        fields.encode()
+    };
+    hosts.into_iter().map(mark).collect()
 }
 
 /// Merges and removals first, so that what is put in is not patched again.

@@ -253,7 +253,7 @@ impl<'a> Generator<'a> {
             .iter()
             .flat_map(|config| self.leading_servers(port, host, config));
         route_site(
-            port,
+            (port, true),
             servers.filter_map(|(name, server)| {
                 Some((name, &**self.world.context.gateways.get(name)?, server))
             }),
@@ -320,7 +320,7 @@ impl<'a> Generator<'a> {
             let gateway_name = gateway.name.as_ref().filter(|_| own)?;
             Some((gateway_name, &***gateway, *server))
         });
-        route_site(key.port, servers)
+        route_site((key.port, false), servers)
     }
 
     /// The route configurations of a listener when scoped routes are off: name, port and the Gateways whose

@@ -85,11 +85,12 @@ impl Touched {
 
 /// Where the routes of a configuration are served from.
 pub(super) fn route_site<'a>(
-    port: u16,
+    (port, scoped): (u16, bool),
     servers: impl Iterator<Item = (&'a NamespacedName, &'a GatewayFacts, &'a Server)>,
 ) -> RouteSite {
     let mut site = RouteSite {
         port,
+        scoped,
         ..RouteSite::default()
     };
     for (name, gateway, server) in servers {
@@ -166,6 +167,7 @@ impl<'a> Generator<'a> {
         let site = ListenerSite {
             name: name.to_owned(),
             port: key.port,
+            scoped: self.options.scoped_rds,
             port_names: servers.iter().map(|(_, s)| s.port_name.clone()).collect(),
         };
         let bytes = Bytes::from(listener.encode_to_vec());
