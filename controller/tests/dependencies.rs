@@ -251,3 +251,55 @@ fn the_oldest_ingress_decides_about_a_port_whatever_arrives_first() {
         "{rule}"
     );
 }
+
+#[test]
+fn a_host_beside_another_follows_it() {
+    let routes = |pipeline: &Pipeline| -> Vec<String> {
+        let snapshot = pipeline.snapshot();
+        let services = snapshot
+            .decode()
+            .filter(|c| c.kind() == Kind::VirtualService);
+        let mut found: Vec<String> = services
+            .map(|c| {
+                let spec = c.spec.to_json();
+                let http = &spec["http"][0];
+                let to = &http["route"][0]["destination"]["port"]["number"];
+                let host = spec["hosts"][0].as_str().unwrap().to_owned();
+                format!("{host} {to} {}", http["redirect"]["authority"])
+            })
+            .collect();
+        found.sort();
+        found
+    };
+    let annotations = [("server-alias", "b.test"), ("from-to-www-redirect", "true")];
+    let mut pipeline = pipeline(&ingress("a", "a.test", BY_NAME, &annotations));
+    pipeline.apply(parse(&service("web", 80)));
+    let all = [
+        "a.test 80 null",
+        "b.test 80 null",
+        "www.a.test null \"a.test\"",
+    ];
+    assert_eq!(routes(&pipeline), all);
+    // The port of the Service, the host itself, an Ingress that has nothing to do with it.
+    let outcome = pipeline.apply(parse(&service("web", 81)));
+    assert_eq!(work(&outcome), (3, 2));
+    assert_eq!(routes(&pipeline)[1], "b.test 81 null");
+    let outcome = pipeline.apply(parse(&ingress("c", "c.test", BY_NUMBER, &[])));
+    assert_eq!(work(&outcome), (1, 2));
+    // Rules of its own win, and the alias comes back when they go.
+    let outcome = pipeline.apply(parse(&ingress("b", "b.test", BY_NUMBER, &[])));
+    assert_eq!(work(&outcome), (1, 2));
+    assert_eq!(outcome.new_diagnostics.len(), 1);
+    assert_eq!(routes(&pipeline)[1], "b.test 80 null");
+    pipeline.apply(gone(ObjectKind::Ingress, "b"));
+    assert_eq!(routes(&pipeline)[1], "b.test 81 null");
+    assert_eq!(pipeline.reports().all(), []);
+    // A certificate for the alias alone touches the alias alone.
+    let text = ingress("a", "a.test", BY_NAME, &annotations);
+    let tls = "spec:\n  tls: [{hosts: [b.test], secretName: s}]\n";
+    let outcome = pipeline.apply(parse(&text.replace("spec:\n", tls)));
+    assert_eq!(work(&outcome), (1, 1));
+    // Without the annotations the hosts go.
+    pipeline.apply(parse(&ingress("a", "a.test", BY_NAME, &[])));
+    assert_eq!(routes(&pipeline), ["a.test 81 null", "c.test 80 null"]);
+}

@@ -10,8 +10,10 @@ use controller::model::{
     Backend, BackendPort, Ingress, IngressPath, IngressRule, IngressTls, ObjectKind, ObjectRef,
     PathType, Scope, Service, ServicePort, parse_host,
 };
+use controller::resolve::Alias;
 use controller::translate::ingress::annotations::table::{HIGRESS, KEYS, NGINX};
 use controller::translate::ingress::annotations::unsupported::UNSUPPORTED;
+use controller::translate::ingress::needs;
 use proptest::prelude::*;
 use shared_proto::Kind;
 
@@ -272,6 +274,7 @@ proptest! {
     #[test]
     fn an_ingress_touches_its_own_hosts_only(events in proptest::collection::vec(event(), 1..10), fresh in ingress()) {
         let mut pipeline = pipeline();
+        let others: Vec<Alias> = events.iter().flat_map(|(_, object)| aliases(object)).collect();
         pipeline.apply(change(events));
         let old = pipeline.snapshot();
         let mut own: BTreeSet<String> = BTreeSet::new();
@@ -281,6 +284,11 @@ proptest! {
             ingress.name = text("fresh");
             own.extend(ingress.units().map(ToString::to_string));
         }
+        // A host that stands beside one of these changes with it.
+        let fresh = aliases(&object);
+        let beside = others.into_iter().chain(fresh).filter(|alias| own.contains(&*alias.of));
+        let beside: Vec<String> = beside.map(|alias| alias.host.to_string()).collect();
+        own.extend(beside);
         pipeline.apply(change([(reference, object)]));
         let new = pipeline.snapshot();
         for kind in [Kind::Gateway, Kind::VirtualService] {
@@ -292,6 +300,14 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+/// The hosts that an Ingress asks for beside those of its rules.
+fn aliases(object: &Option<Object>) -> Vec<Alias> {
+    match object {
+        Some(Object::Ingress(ingress)) => needs(&Scope::default(), ingress).aliases,
+        _ => Vec::new(),
     }
 }
 

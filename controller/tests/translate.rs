@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -131,4 +131,43 @@ fn without_the_flag_there_is_no_provenance() {
     let run = translate(("", ""), &[]);
     assert!(run.out.contains("kind: VirtualService"));
     assert!(!run.out.contains("isthmus.io"));
+}
+
+#[test]
+fn no_ingress_of_the_class_is_said() {
+    let run = translate(
+        ("ingressClassName: higress", "ingressClassName: other"),
+        &[],
+    );
+    assert_eq!((run.code, run.out.as_str()), (Some(0), ""));
+    assert!(
+        run.err
+            .starts_with("note: shop.yaml has no Ingress of class higress"),
+        "{}",
+        run.err
+    );
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    // More than a pipe holds.
+    let many = (0..500).map(|n| SHOP.replace("name: shop", &format!("name: shop{n}")));
+    fs::write(
+        folder.path().join("shop.yaml"),
+        many.collect::<Vec<_>>().join("---\n"),
+    )
+    .unwrap();
+    for arguments in [&["translate", "-f", "shop.yaml"][..], &["annotations"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_controller"));
+        let command = command.current_dir(folder.path()).args(arguments);
+        let (reader, writer) = std::io::pipe().unwrap();
+        let child = command.stdout(writer).stderr(Stdio::piped());
+        let child = child.spawn().unwrap();
+        drop(reader);
+        let output = child.wait_with_output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{err}");
+        assert!(!err.contains("roken pipe"), "{err}");
+    }
 }

@@ -71,6 +71,8 @@ pub fn run(args: Args) -> ExitCode {
         }
         Command::Annotations(args) => match print_reference(args.output) {
             Ok(()) => ExitCode::SUCCESS,
+            // The reader has seen enough.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("error: {error}");
                 ExitCode::FAILURE

@@ -1,6 +1,7 @@
 //! `controller translate`: the objects that would be served, without serving them.
 
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -10,7 +11,7 @@ use shared_proto::Config;
 use crate::app::pipeline::Pipeline;
 use crate::args::{OutputFormat, TranslateArgs};
 use crate::ingest;
-use crate::model::{Place, Scope, Severity};
+use crate::model::{Diagnostic, Place, Scope, Severity};
 use crate::translate::ingress::Source;
 use crate::translate::names;
 
@@ -37,14 +38,29 @@ pub(super) fn run(
             )
         })?
     };
-    let mut pipeline = Pipeline::new(Arc::new(Scope::from(args.scope)));
+    let scope = Arc::new(Scope::from(args.scope));
+    let mut pipeline = Pipeline::new(scope.clone());
     pipeline.apply(change);
     let mut configs: Vec<Config> = pipeline.snapshot().decode().collect();
     if args.with_provenance {
         annotate(&mut configs, &pipeline);
     }
+    until_closed(print(&configs, args.output, out))?;
+    let all = pipeline.reports().all();
+    until_closed(say(&all, err))?;
+    if configs.is_empty() {
+        until_closed(
+            writeln!(err, "note: {}", nothing(&args.file, &pipeline, &scope)).map_err(Into::into),
+        )?;
+    }
+    Ok(all
+        .iter()
+        .all(|diagnostic| !args.strict && diagnostic.severity() == Severity::Warning))
+}
+
+fn print(configs: &[Config], format: OutputFormat, out: &mut impl Write) -> anyhow::Result<()> {
     let objects: Vec<Value> = configs.iter().map(Config::to_json).collect();
-    match args.output {
+    match format {
         OutputFormat::Yaml => {
             for object in &objects {
                 write!(out, "---\n{}", serde_yaml::to_string(object)?)?;
@@ -55,12 +71,37 @@ pub(super) fn run(
             writeln!(out, "{}", serde_json::to_string_pretty(&list)?)?;
         }
     }
-    let mut good = true;
-    for diagnostic in pipeline.reports().all() {
-        good &= !args.strict && diagnostic.severity() == Severity::Warning;
+    Ok(out.flush()?)
+}
+
+fn say(diagnostics: &[Diagnostic], err: &mut impl Write) -> anyhow::Result<()> {
+    for diagnostic in diagnostics {
         writeln!(err, "{diagnostic}")?;
     }
-    Ok(good)
+    Ok(())
+}
+
+/// A reader that has seen enough (`| head`) is no failure.
+fn until_closed(written: anyhow::Result<()>) -> anyhow::Result<()> {
+    let closed = |error: &anyhow::Error| {
+        let error = error.downcast_ref::<io::Error>();
+        error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    };
+    written.or_else(|error| if closed(&error) { Ok(()) } else { Err(error) })
+}
+
+/// Why there is no output.
+fn nothing(file: &Path, pipeline: &Pipeline, scope: &Scope) -> String {
+    let file = file.display();
+    if pipeline.ingress_count() > 0 {
+        return format!("there is nothing to serve in {file}; what is wrong is said above");
+    }
+    match scope.ingress_class.as_str() {
+        "" => format!("{file} has no Ingress, so that there is nothing to serve"),
+        class => format!(
+            "{file} has no Ingress of class {class}, so that there is nothing to serve; give --ingress-class for another class"
+        ),
+    }
 }
 
 /// Writes its sources into each object.

@@ -7,7 +7,7 @@ use shared_proto::{Config, ConfigKey};
 
 use crate::app::reports::{ReportSource, Reports};
 use crate::ingest::Change;
-use crate::model::{Diagnostic, ObjectKind, Scope, Upstream};
+use crate::model::{Diagnostic, ObjectKind, Scope, Upstream, cap_per_object};
 use crate::resolve::{Dirty, Resolver};
 use crate::translate::ingress::{
     HostInputs, Source, Unit, UpstreamInputs, UpstreamUnit, annotations, needs, translate_host,
@@ -22,7 +22,7 @@ pub struct Outcome {
     pub units: usize,
     /// Resources that are new, gone or different.
     pub resources: usize,
-    /// Mistakes that were not there before.
+    /// Mistakes that were not there before; of an object with very many, the first ones.
     pub new_diagnostics: Vec<Diagnostic>,
     /// Diagnostics or places differ from before.
     pub reports_changed: bool,
@@ -79,6 +79,7 @@ impl Pipeline {
         for upstream in dirty.upstreams {
             self.build_upstream(upstream, &mut outcome);
         }
+        outcome.new_diagnostics = cap_per_object(outcome.new_diagnostics);
         outcome
     }
 
@@ -124,7 +125,7 @@ impl Pipeline {
         translate_host(&HostInputs {
             scope: self.resolver.scope(),
             host,
-            ingresses: self.resolver.ingresses_of(host),
+            sources: self.resolver.sources_of(host),
             services: &self.resolver,
         })
     }

@@ -157,6 +157,7 @@ fn title(family: Family) -> &'static str {
         Family::HeaderControl => "Headers",
         Family::Destination => "Backends of registries",
         Family::Auth => "Authentication",
+        Family::Hosts => "Further hosts",
         Family::Protocols => "Dubbo and MCP servers",
     }
 }

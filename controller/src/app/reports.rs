@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use crate::model::{Diagnostic, ObjectRef, Place, Upstream};
+use crate::model::{Diagnostic, ObjectRef, Place, Upstream, cap_per_object};
 
 /// Who found a mistake; each finder replaces its own list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +64,7 @@ impl Reports {
         self.places.get(object)
     }
 
-    /// Everything, each mistake once, ordered by object, place and field.
+    /// Each mistake once, ordered by object, place and field; of an object with very many, the first ones.
     pub fn all(&self) -> Vec<Diagnostic> {
         let all: BTreeSet<Diagnostic> = self
             .lists
@@ -72,7 +72,7 @@ impl Reports {
             .flat_map(|list| list.iter())
             .map(|d| self.placed(d))
             .collect();
-        all.into_iter().collect()
+        cap_per_object(all.into_iter().collect())
     }
 
     fn placed(&self, diagnostic: &Diagnostic) -> Diagnostic {

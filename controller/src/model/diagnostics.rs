@@ -1,5 +1,6 @@
 //! Users' mistakes as data: what is wrong, where, and how to mend it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::model::{ObjectRef, Place};
@@ -105,6 +106,8 @@ reasons! {
     DuplicatePolicy => Warning,
     /// A canary for a host and path that no other Ingress has.
     CanaryWithoutMain => Warning,
+    /// The object has more mistakes than are shown.
+    MoreMistakes => Warning,
 }
 
 /// One mistake.
@@ -129,6 +132,64 @@ impl Diagnostic {
     }
 }
 
+/// Most mistakes of one object that are shown at once.
+const MOST_PER_OBJECT: usize = 100;
+
+/// Leaves out what is too much to read: of each object's mistakes, the first ones stay, errors before warnings, and one
+/// that says how many there are beside them. The order stays.
+pub fn cap_per_object(list: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    let mut totals: BTreeMap<Option<ObjectRef>, [usize; 2]> = BTreeMap::new();
+    for diagnostic in &list {
+        let [errors, all] = totals.entry(diagnostic.object.clone()).or_default();
+        *errors += usize::from(diagnostic.severity() == Severity::Error);
+        *all += 1;
+    }
+    totals.retain(|object, [_, all]| object.is_some() && *all > MOST_PER_OBJECT);
+    if totals.is_empty() {
+        return list;
+    }
+    // Of each object with too many: how many errors and how many warnings may still be shown.
+    let mut left: BTreeMap<Option<ObjectRef>, [usize; 2]> = totals
+        .iter()
+        .map(|(object, [errors, _])| {
+            let errors = (*errors).min(MOST_PER_OBJECT);
+            (object.clone(), [errors, MOST_PER_OBJECT - errors])
+        })
+        .collect();
+    let mut shown = Vec::new();
+    for diagnostic in list {
+        let Some(rooms) = left.get_mut(&diagnostic.object) else {
+            shown.push(diagnostic);
+            continue;
+        };
+        let [errors, warnings] = rooms;
+        let is_error = diagnostic.severity() == Severity::Error;
+        let room = if is_error { errors } else { warnings };
+        if *room == 0 {
+            continue;
+        }
+        *room -= 1;
+        if *rooms == [0, 0] {
+            let total = totals.get(&diagnostic.object).map_or(0, |[_, all]| *all);
+            let more = more(&diagnostic, total - MOST_PER_OBJECT);
+            shown.extend([diagnostic, more]);
+        } else {
+            shown.push(diagnostic);
+        }
+    }
+    shown
+}
+
+fn more(last: &Diagnostic, count: usize) -> Diagnostic {
+    Diagnostic {
+        object: last.object.clone(),
+        place: last.place.clone(),
+        field: String::new(),
+        reason: Reason::MoreMistakes,
+        message: format!("and {count} more, which are not shown; mend these first"),
+    }
+}
+
 impl fmt::Display for Diagnostic {
     /// `error: file:line: Kind ns/name: field: message (Reason)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -143,5 +204,59 @@ impl fmt::Display for Diagnostic {
             write!(f, "{}: ", self.field)?;
         }
         write!(f, "{} ({})", self.message, self.reason.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ObjectKind;
+    use std::sync::Arc;
+
+    fn diagnostic(name: &str, number: usize, reason: Reason) -> Diagnostic {
+        Diagnostic {
+            object: Some(ObjectRef {
+                kind: ObjectKind::Ingress,
+                namespace: Arc::from("n"),
+                name: Arc::from(name),
+            }),
+            place: None,
+            field: number.to_string(),
+            reason,
+            message: String::new(),
+        }
+    }
+
+    fn fields(list: &[Diagnostic]) -> Vec<&str> {
+        list.iter().map(|d| d.field.as_str()).collect()
+    }
+
+    #[test]
+    fn few_are_shown_as_they_are() {
+        let of = |name| (0..100).map(move |n| diagnostic(name, n, Reason::InvalidPath));
+        let list: Vec<_> = of("a").chain(of("b")).collect();
+        assert_eq!(cap_per_object(list.clone()), list);
+        let nobodys = Diagnostic {
+            object: None,
+            ..diagnostic("", 0, Reason::Unreadable)
+        };
+        let list = vec![nobodys; 200];
+        assert_eq!(cap_per_object(list.clone()), list);
+    }
+
+    #[test]
+    fn many_are_cut_errors_first_and_counted() {
+        let warnings = (0..150).map(|n| diagnostic("a", n, Reason::DuplicateRoute));
+        let errors = (150..153).map(|n| diagnostic("a", n, Reason::InvalidPath));
+        let other = diagnostic("b", 7, Reason::DuplicateRoute);
+        let list = warnings.chain(errors).chain([other.clone()]).collect();
+        let shown = cap_per_object(list);
+        assert_eq!(shown.len(), 102);
+        let last = shown.last_chunk::<5>().unwrap();
+        assert_eq!(fields(last), ["150", "151", "152", "", "7"]);
+        assert_eq!(last[3].reason, Reason::MoreMistakes);
+        assert!(last[3].message.starts_with("and 53 more"), "{}", last[3]);
+        assert_eq!(last[4], other);
+        assert_eq!(fields(&shown[..97]).last(), Some(&"96"));
     }
 }

@@ -223,15 +223,20 @@ impl Ingress {
     pub fn differs_at(&self, other: &Self, host: &str) -> bool {
         let rules = self.rules_of(host).map(|(_, rule)| &rule.paths);
         let other_rules = other.rules_of(host).map(|(_, rule)| &rule.paths);
-        let tls = |ingress: &Self| {
-            let entry = ingress.tls_of(host);
-            entry.map(|(_, tls)| tls.secret.clone())
-        };
         self.created != other.created
             || self.semantics != other.semantics
             || self.default_backend != other.default_backend
             || self.annotations != other.annotations
-            || tls(self) != tls(other)
+            || !self.same_certificate(other, host)
             || !rules.eq(other_rules)
+    }
+
+    /// True when two versions name the same Secret for a host, or none.
+    pub fn same_certificate(&self, other: &Self, host: &str) -> bool {
+        let secret = |ingress: &Self| {
+            let entry = ingress.tls_of(host);
+            entry.map(|(_, tls)| tls.secret.clone())
+        };
+        secret(self) == secret(other)
     }
 }

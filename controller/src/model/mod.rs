@@ -9,7 +9,7 @@ mod semantics;
 mod service;
 mod upstream;
 
-pub use diagnostics::{Diagnostic, Reason, Severity};
+pub use diagnostics::{Diagnostic, Reason, Severity, cap_per_object};
 pub use host::{CATCH_ALL, HostError, parse_host};
 pub use ingress::{Backend, BackendPort, Ingress, IngressPath, IngressRule, IngressTls, PathType};
 pub use object_ref::{ObjectKind, ObjectRef, Place};

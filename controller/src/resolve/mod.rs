@@ -3,12 +3,14 @@
 //! A unit of translation is a host, or an upstream: a service with a policy. An object is joined to the units that depend on
 //! it when it arrives, so that no change looks at anything else.
 
+mod aliases;
 mod class;
 mod needs;
 mod resolver;
 mod semantics;
 mod upstreams;
 
+pub use aliases::{Alias, AliasKind, HostSources, Offer};
 pub use class::is_served;
 pub use needs::{Needs, NeedsOf};
 pub use resolver::{Dirty, Resolver};

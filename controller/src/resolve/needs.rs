@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use shared_proto::networking::v1alpha3::traffic_policy::PortTrafficPolicy;
 
+use super::Alias;
 use crate::model::{BackendPort, Ingress, Scope, Upstream};
 
 /// Dependencies that follow from annotations.
@@ -15,6 +16,8 @@ pub struct Needs {
     /// Upstreams whose policy it has a say in, with the port as written, in the order of the object. A port that is
     /// absent means the upstream as a whole.
     pub upstreams: Vec<(Upstream, BackendPort)>,
+    /// Hosts beside those of its rules. Each is one of a kind; the host that it stands beside is one of its rules'.
+    pub aliases: Vec<Alias>,
     /// The policy, of no port yet.
     pub policy: Arc<PortTrafficPolicy>,
 }

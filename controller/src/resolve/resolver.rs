@@ -3,9 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::aliases::Aliases;
 use super::semantics::{self, Classes};
 use super::upstreams::Upstreams;
-use super::{Contribution, Needs, NeedsOf, Services, is_served, shorten};
+use super::{Contribution, HostSources, Needs, NeedsOf, Services, is_served, shorten};
 use crate::ingest::Object;
 use crate::model::{
     Backend, Diagnostic, Ingress, IngressClass, ObjectKind, ObjectRef, Reason, Scope, Service,
@@ -38,6 +39,8 @@ pub struct Resolver {
     services: HashMap<Arc<str>, HashMap<Arc<str>, Service>>,
     /// Host -> the Ingresses that it is built from, oldest first.
     hosts: HashMap<Arc<str>, Vec<Arc<Ingress>>>,
+    /// Hosts beside those of rules.
+    aliases: Aliases,
     /// Upstreams and the Ingresses that their policies are built from.
     upstreams: Upstreams,
     /// Service -> hosts that need its ports.
@@ -55,6 +58,7 @@ impl Resolver {
             ingresses: HashMap::new(),
             services: HashMap::new(),
             hosts: HashMap::new(),
+            aliases: Aliases::default(),
             upstreams: Upstreams::default(),
             port_users: HashMap::new(),
             classes: Classes::default(),
@@ -78,7 +82,9 @@ impl Resolver {
 
     /// All hosts, in no order.
     pub fn hosts(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.hosts.keys()
+        let beside = self.aliases.hosts();
+        let beside = beside.filter(|host| !self.hosts.contains_key(*host));
+        self.hosts.keys().chain(beside)
     }
 
     /// All upstreams with a policy, in no order.
@@ -86,9 +92,9 @@ impl Resolver {
         self.upstreams.all()
     }
 
-    /// The Ingresses that a host is built from, oldest first; empty when nothing is left of it.
-    pub fn ingresses_of(&self, host: &str) -> &[Arc<Ingress>] {
-        self.hosts.get(host).map_or(&[], Vec::as_slice)
+    /// What a host is built from.
+    pub fn sources_of<'a>(&'a self, host: &'a str) -> HostSources<'a> {
+        self.aliases.sources(host, &self.hosts)
     }
 
     /// What an upstream's policy is built from, oldest Ingress first; empty when it has none.
@@ -151,14 +157,46 @@ impl Resolver {
             new.as_ref().map(|new| (new, &new_needs)),
             &mut dirty.upstreams,
         );
+        let beside = self.other_certificates(&touched, old.as_deref(), new.as_deref());
         if let (Some(old), Some(new)) = (&old, &new) {
             touched.retain(|host| {
                 !(old.has_unit(host) && new.has_unit(host)) || old.differs_at(new, host)
             });
         }
-        dirty.hosts.extend(touched);
+        touched.extend(beside);
+        self.aliases.replace(
+            old.as_ref().map(|old| (old, &*old_needs.aliases)),
+            new.as_ref().map(|new| (new, &*new_needs.aliases)),
+            &mut touched,
+        );
+        touched.iter().for_each(|host| self.touch(host, dirty));
         let diagnostics = new.map(|new| whole(&reference, &new)).unwrap_or_default();
         dirty.ingresses.push((reference, diagnostics));
+    }
+
+    /// Aliases of these hosts that have another entry in `spec.tls` than before.
+    fn other_certificates(
+        &self,
+        hosts: &BTreeSet<Arc<str>>,
+        old: Option<&Ingress>,
+        new: Option<&Ingress>,
+    ) -> Vec<Arc<str>> {
+        let (Some(old), Some(new)) = (old, new) else {
+            return Vec::new();
+        };
+        if old.tls == new.tls {
+            return Vec::new();
+        }
+        let all = hosts.iter().flat_map(|host| self.aliases.beside(host));
+        all.filter(|host| !old.same_certificate(new, host))
+            .cloned()
+            .collect()
+    }
+
+    /// A host is to be translated again, and with it those that are served as it is.
+    fn touch(&self, host: &Arc<str>, dirty: &mut Dirty) {
+        dirty.hosts.extend(self.aliases.beside(host).cloned());
+        dirty.hosts.insert(host.clone());
     }
 
     fn join(&mut self, ingress: &Arc<Ingress>, needs: &Needs) {
@@ -235,7 +273,7 @@ impl Resolver {
         }
         let (namespace, name) = (reference.namespace.clone(), reference.name.clone());
         if let Some(users) = self.port_users.get(&(namespace.clone(), name.clone())) {
-            dirty.hosts.extend(users.keys().cloned());
+            users.keys().for_each(|host| self.touch(host, dirty));
         }
         let upstream = Upstream::service(namespace.clone(), name.clone());
         if self.upstreams.looks_ports_up(&upstream) {

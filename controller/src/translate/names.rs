@@ -95,6 +95,11 @@ pub fn not_found_route(host: &str) -> String {
     join(&[host, "not-found"])
 }
 
+/// Name of the route that redirects a host to its form with or without `www.`.
+pub fn www_route(host: &str) -> String {
+    join(&[host, "www-redirect"])
+}
+
 /// Name of the route to the error pages of a route.
 pub fn fallback_route(route: &str) -> String {
     join(&[route, "fallback"])

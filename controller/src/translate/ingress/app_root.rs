@@ -36,7 +36,7 @@ pub(super) fn add<'a>(
         .rev()
         .filter_map(|member| {
             // An Ingress that is closed, or only lends its backend to hosts without rules, sends nobody anywhere.
-            let serves = member.ingress.rules_of(context.host).next().is_some();
+            let serves = member.ingress.rules_of(context.rules_of).next().is_some();
             if member.settings.denied || member.settings.canary.is_some() || !serves {
                 return None;
             }
@@ -125,7 +125,7 @@ fn winner<'a>(context: Context<'a>, offers: &[Offer<'a>]) -> Option<(Offer<'a>, 
 
 /// What ingress-nginx sorts locations by.
 fn longest_path<'a>(context: Context<'a>, offer: &Offer<'a>) -> (usize, &'a str) {
-    let rules = offer.member.ingress.rules_of(context.host);
+    let rules = offer.member.ingress.rules_of(context.rules_of);
     let paths = rules.flat_map(|(_, rule)| rule.paths.iter().map(|path| &*path.path));
     paths
         .map(|path| (path.len(), path))

@@ -24,7 +24,7 @@ pub(super) fn add<'a>(
         .filter(|member| member.settings.canary.is_none())
         .filter_map(|member| Some((member, member.ingress.default_backend.as_ref()?)))
         .collect();
-    if context.host == CATCH_ALL {
+    if context.rules_of == CATCH_ALL {
         offers.reverse();
     }
     let Some(((member, object), losers)) = offers.split_first() else {
@@ -33,7 +33,7 @@ pub(super) fn add<'a>(
     let ingress = member.ingress;
     let field = Part::DefaultBackend.field();
     let by_rule = routes.iter().find(|route| route.is_catch_all());
-    if context.host == CATCH_ALL {
+    if context.rules_of == CATCH_ALL {
         for (loser, _) in losers {
             let message = format!(
                 "the newer Ingress {}/{} has a default backend too, which is used for hosts without rules; remove one",

@@ -4,6 +4,7 @@ use shared_proto::networking::v1alpha3::server_tls_settings::TlSmode;
 use shared_proto::networking::v1alpha3::{Gateway, Port, Server, ServerTlsSettings};
 use shared_proto::{Config, Meta};
 
+use super::annotations::table::AUTH_TLS_VERIFY_CLIENT;
 use super::annotations::{Authority, Problem};
 use super::provenance;
 use super::{Context, Diagnostics, Member, Source};
@@ -37,7 +38,7 @@ pub(super) fn translate<'a>(
     let Context { scope, host, .. } = context;
     let mut servers = vec![server(context, ("HTTP", "http"), scope.gateway_http_port)];
     let certificate = certificate(context, members, diagnostics);
-    let mut sources = provenance::of_host(host, members);
+    let mut sources = provenance::of_host(context, members);
     let mut closed = Vec::new();
     match &certificate {
         Some(certificate) => {
@@ -126,10 +127,24 @@ fn mode<'a>(
     let decisive = own.find(|(ingress, _)| ingress.namespace == owner.namespace);
     let mode = match decisive {
         None => Some(TlSmode::Simple),
-        Some((ingress, authority)) => authority.fits(ingress, secret).then_some(TlSmode::Mutual),
+        Some((ingress, authority)) => {
+            let fits = authority.fits(ingress, secret);
+            fits.then_some(authority.mode())
+        }
     };
     for (ingress, authority) in demands {
-        if authority.fits(ingress, secret) && mode != Some(TlSmode::Simple) {
+        let fits = authority.fits(ingress, secret);
+        if fits && authority.is_met(mode) {
+            continue;
+        }
+        if fits && mode == Some(TlSmode::OptionalMutual) {
+            closed.push(ingress);
+            let message = format!(
+                "clients of {host} need no certificate, because an older Ingress says so, and those of this Ingress do, so its routes are answered with 403; give both the same {}",
+                AUTH_TLS_VERIFY_CLIENT.name
+            );
+            let reason = Reason::AccessDenied;
+            report(ingress, authority.key, reason, message, diagnostics);
             continue;
         }
         let consequence = match mode {

@@ -2,6 +2,7 @@
 //!
 //! Rules: Kubernetes Ingress v1 (paths, default backend, TLS), and Higress's for what that leaves open (names, conflicts, order).
 
+mod alias;
 pub mod annotations;
 mod app_root;
 mod backend;
@@ -24,27 +25,26 @@ pub use provenance::Source;
 pub use upstream::{UpstreamInputs, UpstreamUnit, translate_upstream};
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use shared_proto::networking::v1alpha3::VirtualService;
 use shared_proto::{Config, Meta};
 
 use crate::model::{Diagnostic, Ingress, ObjectKind, ObjectRef, Reason, Scope, Semantics};
-use crate::resolve::Services;
+use crate::resolve::{AliasKind, HostSources, Offer, Services};
 use crate::translate::names;
-use annotations::{Settings, traffic};
+use annotations::{Https, Settings, traffic};
 use route::Route;
 use rules::Rules;
 
 /// Everything that a host is built from.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct HostInputs<'a> {
     /// Options.
     pub scope: &'a Scope,
     /// The host, in normal form.
     pub host: &'a str,
-    /// The Ingresses that it is built from, oldest first.
-    pub ingresses: &'a [Arc<Ingress>],
+    /// The Ingresses that it is built from, and what asks for it.
+    pub sources: HostSources<'a>,
     /// Services, for ports given by name.
     pub services: &'a dyn Services,
 }
@@ -53,7 +53,7 @@ impl std::fmt::Debug for HostInputs<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HostInputs")
             .field("host", &self.host)
-            .field("ingresses", &self.ingresses)
+            .field("sources", &self.sources)
             .finish_non_exhaustive()
     }
 }
@@ -90,6 +90,10 @@ impl Member<'_> {
 struct Context<'a> {
     scope: &'a Scope,
     host: &'a str,
+    /// The host whose rules are served: `host`, or the one that it stands beside.
+    rules_of: &'a str,
+    /// Why a host without rules is served.
+    alias: Option<&'a Offer>,
     /// Oldest first.
     members: &'a [Member<'a>],
     services: &'a dyn Services,
@@ -97,6 +101,16 @@ struct Context<'a> {
     regex_host: bool,
     /// One of its Ingresses has a certificate for it.
     certificate: bool,
+}
+
+impl Context<'_> {
+    /// How the host is served by HTTPS.
+    fn https(&self) -> Https {
+        Https {
+            certificate: self.certificate,
+            port: self.scope.gateway_https_port,
+        }
+    }
 }
 
 /// What a host becomes.
@@ -116,10 +130,11 @@ pub struct Unit {
 
 /// Translates one host. `None` when no Ingress is left.
 pub fn translate_host(inputs: &HostInputs<'_>) -> Option<Unit> {
-    if inputs.ingresses.is_empty() {
+    let sources = &inputs.sources;
+    if sources.ingresses.is_empty() {
         return None;
     }
-    let mut members: Vec<Member<'_>> = inputs
+    let mut members: Vec<Member<'_>> = sources
         .ingresses
         .iter()
         .map(|ingress| Member {
@@ -127,25 +142,37 @@ pub fn translate_host(inputs: &HostInputs<'_>) -> Option<Unit> {
             settings: Settings::parse(ingress).0,
         })
         .collect();
-    align_canaries(&mut members, inputs.host);
+    align_canaries(&mut members, sources.rules_of);
     let context = Context {
         scope: inputs.scope,
         host: inputs.host,
+        rules_of: sources.rules_of,
+        alias: sources.alias,
         members: &members,
         services: inputs.services,
-        regex_host: members.iter().any(|m| m.makes_regex_host(inputs.host)),
+        regex_host: members.iter().any(|m| m.makes_regex_host(sources.rules_of)),
         certificate: members.iter().any(|m| m.has_certificate(inputs.host)),
     };
     let mut diagnostics = Diagnostics::default();
-    let Rules { mut routes, mains } = rules::translate(context, &mut diagnostics);
+    let mut of_routes = Diagnostics::default();
+    let Rules { routes, mains } = rules::translate(context, &mut of_routes);
     let servers = gateway::translate(context, &mains, &mut diagnostics);
-    default_backend::add(context, &mut routes, &mut diagnostics);
-    app_root::add(context, &mut routes, &mut diagnostics);
-    not_found::add(context, &mains, &mut routes);
-    order::sort(&mut routes);
-    let mut routes = order::flatten(routes);
+    let mut routes = match context.alias {
+        Some(offer) if offer.alias.kind == AliasKind::Redirect => {
+            alias::redirect(context, offer, &mains)
+                .into_iter()
+                .collect()
+        }
+        _ => ordered(context, (routes, &mains), &mut of_routes),
+    };
     let owner = routes.first().map(|route| route.ingress);
-    error_page::add(context, &mut routes, &mut diagnostics);
+    error_page::add(context, &mut routes, &mut of_routes);
+    // What is wrong with rules is said by their own host.
+    if context.alias.is_none() {
+        diagnostics.0.append(&mut of_routes.0);
+    }
+    alias::report(context.host, sources, &mut diagnostics);
+    routes.iter_mut().for_each(annotations::complete);
     routes.iter_mut().for_each(annotations::close);
     let closed = servers.as_ref().map_or(&[][..], |servers| &servers.closed);
     close(&mut routes, closed);
@@ -160,6 +187,19 @@ pub fn translate_host(inputs: &HostInputs<'_>) -> Option<Unit> {
         gateway_sources,
         route_sources,
     })
+}
+
+/// All routes of a host's rules, in the order in which they are tried.
+fn ordered<'a>(
+    context: Context<'a>,
+    (mut routes, mains): (Vec<Route<'a>>, &[&'a Member<'a>]),
+    diagnostics: &mut Diagnostics,
+) -> Vec<Route<'a>> {
+    default_backend::add(context, &mut routes, diagnostics);
+    app_root::add(context, &mut routes, diagnostics);
+    not_found::add(context, mains, &mut routes);
+    order::sort(&mut routes);
+    order::flatten(routes)
 }
 
 /// Gives canaries the semantics of the Ingress whose paths they share.

@@ -9,8 +9,8 @@ use super::backend::BRIDGE;
 use crate::model::{Backend, BackendPort, Ingress, Scope, Upstream};
 use crate::resolve::Needs;
 
-/// Dependencies of an Ingress beyond its rules: Services whose ports annotations look up, and the upstreams whose policy
-/// it has a say in.
+/// Dependencies of an Ingress beyond its rules: Services whose ports annotations look up, further hosts, and the upstreams
+/// whose policy it has a say in.
 pub fn needs(scope: &Scope, ingress: &Ingress) -> Needs {
     if ingress.annotations.is_empty() {
         return Needs::default();
@@ -23,6 +23,7 @@ pub fn needs(scope: &Scope, ingress: &Ingress) -> Needs {
     needs
         .services
         .extend(settings.fallback.as_ref().map(|f| f.service(ingress)));
+    needs.aliases = settings.hosts.iter().flat_map(|h| h.all(ingress)).collect();
     if settings.has_policy() {
         needs.policy = Arc::new(policy(scope, &settings));
         let paths = ingress.rules.iter().filter(|rule| rule.host.is_ok());
@@ -39,6 +40,9 @@ fn policy(scope: &Scope, settings: &Settings) -> PortTrafficPolicy {
     let mut policy = PortTrafficPolicy::default();
     if let Some(tls) = &settings.upstream_tls {
         tls.apply(scope, &mut policy);
+    }
+    if let Some(timeout) = &settings.connect_timeout {
+        timeout.apply(&mut policy);
     }
     policy.load_balancer = settings.load_balance.as_ref().map(|lb| lb.settings());
     policy

@@ -15,11 +15,11 @@ const NOT_FOUND: u32 = 404;
 pub(super) fn add<'a>(context: Context<'a>, mains: &[&'a Member<'a>], routes: &mut Vec<Route<'a>>) {
     let nginx = |main: &&Member<'_>| main.settings.semantics == Semantics::IngressNginx;
     let complete = routes.iter().any(Route::is_catch_all);
-    if context.host == CATCH_ALL || complete || !mains.iter().all(nginx) {
+    if context.rules_of == CATCH_ALL || complete || !mains.iter().all(nginx) {
         return;
     }
     let rule = |main: &&'a Member<'a>| {
-        let (rule, _) = main.ingress.rules_of(context.host).next()?;
+        let (rule, _) = main.ingress.rules_of(context.rules_of).next()?;
         Some((*main, rule))
     };
     let Some((main, rule)) = mains.iter().find_map(rule) else {
@@ -36,7 +36,7 @@ pub(super) fn add<'a>(context: Context<'a>, mains: &[&'a Member<'a>], routes: &m
         ..HttpRoute::default()
     };
     if let Some(redirect) = &main.settings.redirect {
-        redirect.secure(&path.path, context.certificate, &mut http);
+        redirect.secure(&path.path, context.https(), &mut http);
     }
     routes.push(Route {
         ingress: main.ingress,

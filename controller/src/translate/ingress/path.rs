@@ -8,6 +8,9 @@ use super::annotations::text;
 use super::annotations::value::shorten;
 use crate::model::{IngressPath, PathType, Reason, Semantics};
 
+/// Longest path, in bytes: longer ones hardly get through any proxy.
+const MAX_LEN: usize = 8192;
+
 /// The field below a path, the reason and words for its author.
 type Fault = (&'static str, Reason, String);
 
@@ -155,6 +158,17 @@ impl PathMatch {
             let message = format!("{text:?} has a control character; the path is not served");
             return Err((".path", Reason::InvalidPath, message));
         }
+        let why = if text.len() > MAX_LEN {
+            Some("is longer than 8192 bytes; shorten it")
+        } else if kind.is_regex() {
+            None
+        } else {
+            never_requested(text)
+        };
+        if let Some(why) = why {
+            let message = format!("{:?} {why}; the path is not served", shorten(text));
+            return Err((".path", Reason::InvalidPath, message));
+        }
         let parsed = Self {
             kind,
             path: text.to_owned(),
@@ -275,6 +289,32 @@ fn ingress_nginx(
     (kind, path)
 }
 
+/// Why no request has this path, or one that begins with it.
+fn never_requested(path: &str) -> Option<&'static str> {
+    if path.contains('?') {
+        return Some(
+            "has a `?`, and the query is no part of the path; write the path alone, conditions on the query go into annotations match-query",
+        );
+    }
+    if path.contains('#') {
+        return Some("has a `#`, and clients send nothing from there on; write %23 if it is meant");
+    }
+    let escapes = path.split('%').skip(1);
+    let is_escape = |rest: &str| {
+        let digits = rest.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    if !escapes.into_iter().all(is_escape) {
+        return Some("has a `%` without two hexadecimal digits after it; write %25 if it is meant");
+    }
+    if path.split('/').any(|part| part == "." || part == "..") {
+        return Some(
+            "has a part `.` or `..`, which gateways resolve first; write the path without",
+        );
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,6 +334,15 @@ mod tests {
     #[case(PathType::Absent, "/*", Ok((PathKind::Prefix, "/")))]
     #[case(PathType::Prefix, "a", Err(Reason::InvalidPath))]
     #[case(PathType::Exact, "/a\nb", Err(Reason::InvalidPath))]
+    #[case(PathType::Exact, "/a?b=c", Err(Reason::InvalidPath))]
+    #[case(PathType::Prefix, "/a#b", Err(Reason::InvalidPath))]
+    #[case(PathType::Prefix, "/%zz", Err(Reason::InvalidPath))]
+    #[case(PathType::Prefix, "/a%2", Err(Reason::InvalidPath))]
+    #[case(PathType::Exact, "/a/../b", Err(Reason::InvalidPath))]
+    #[case(PathType::Exact, "/a/.", Err(Reason::InvalidPath))]
+    #[case(PathType::Exact, "/a%20b", Ok((PathKind::Exact, "/a%20b")))]
+    #[case(PathType::Exact, "/.well-known/a..b", Ok((PathKind::Exact, "/.well-known/a..b")))]
+    #[case(PathType::Exact, &format!("/{}", "a".repeat(8192)), Err(Reason::InvalidPath))]
     #[case(
         PathType::Unknown(Arc::from("Odd")),
         "/a",
@@ -321,6 +370,7 @@ mod tests {
     #[case("use-regex", "/a/[0-9]", Ok((PathKind::PrefixRegex, "/a/[0-9].*")))]
     #[case("full-path-regex", "/a/", Ok((PathKind::FullRegex, "/a/$")))]
     #[case("use-regex", "/a*", Ok((PathKind::PrefixRegex, "/a*.*")))]
+    #[case("use-regex", "/a?/%?#", Ok((PathKind::PrefixRegex, "/a?/%?#.*")))]
     #[case("use-regex", "/a(", Err(Reason::InvalidRegex))]
     #[case("use-regex", "/a\\", Err(Reason::InvalidRegex))]
     #[case("use-regex", "a", Err(Reason::InvalidPath))]

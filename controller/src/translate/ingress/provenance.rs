@@ -2,7 +2,7 @@
 
 use super::annotations::table::{Applies, KEYS, Key};
 use super::route::Part;
-use super::{Member, object_ref};
+use super::{Context, Member, object_ref};
 use crate::model::{CATCH_ALL, Ingress, ObjectRef};
 
 /// One of the sources of a generated object.
@@ -35,9 +35,15 @@ impl Source {
     }
 }
 
-/// What makes a host exist: its rules, and for the host that stands for all others the default backends.
-pub(super) fn of_host(host: &str, members: &[&Member<'_>]) -> Vec<Source> {
-    let mut sources = Vec::new();
+/// What makes a host exist: its rules, and for the host that stands for all others the default backends; the annotation
+/// that asks for it and the rules that it is for.
+pub(super) fn of_host(context: Context<'_>, members: &[&Member<'_>]) -> Vec<Source> {
+    let host = context.rules_of;
+    let asked = context.alias.map(|offer| {
+        let field = Part::Annotation(offer.alias.key).field();
+        Source::new(&offer.ingress, field)
+    });
+    let mut sources: Vec<Source> = asked.into_iter().collect();
     for Member { ingress, .. } in members.iter().copied() {
         for (index, _) in ingress.rules_of(host) {
             sources.push(Source::new(ingress, format!("spec.rules[{index}]")));

@@ -72,7 +72,7 @@ fn stated<'a>(
     if !member.settings.is_served() {
         return all;
     }
-    for (rule, object) in member.ingress.rules_of(context.host) {
+    for (rule, object) in member.ingress.rules_of(context.rules_of) {
         for (index, path) in object.paths.iter().enumerate() {
             let part = Part::Path {
                 rule,

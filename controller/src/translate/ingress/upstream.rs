@@ -109,7 +109,7 @@ fn conflict(
 ) -> Diagnostic {
     let port = port.map_or(String::new(), |port| format!(":{port}"));
     let message = format!(
-        "load balancing and protocol of {}/{}{port} are those of Ingress {}/{}, which is older (or first by name at equal age); give both the same annotations",
+        "load balancing, protocol and connect timeout of {}/{}{port} are those of Ingress {}/{}, which is older (or first by name at equal age); give both the same annotations",
         upstream.namespace(),
         upstream.name(),
         owner.namespace,

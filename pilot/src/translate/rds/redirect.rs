@@ -13,14 +13,15 @@ use crate::translate::issue::Reason;
 /// Marks a path that replaces the matched prefix only.
 const PREFIX_MARK: &str = "%PREFIX()%";
 
-/// True for a redirect that changes nothing but the scheme to https. Where TLS is terminated it
-/// would lead to itself for ever.
-pub(super) fn is_https_only(redirect: &HttpRedirect) -> bool {
+/// True for a redirect that changes nothing but the scheme to https, and the port to this one. Where
+/// TLS is terminated it would lead to itself for ever.
+pub(super) fn is_https_only(redirect: &HttpRedirect, port: u16) -> bool {
+    let here = RedirectPort::Port(port.into());
     redirect.scheme == "https"
         && redirect.uri.is_empty()
         && redirect.prefix_rewrite.is_empty()
         && redirect.authority.is_empty()
-        && redirect.redirect_port.is_none()
+        && redirect.redirect_port.is_none_or(|port| port == here)
 }
 
 /// The redirect of a route.

@@ -139,7 +139,7 @@ fn action(
 ) -> Result<wire::Action, Problem> {
     let route = context.route;
     if let Some(redirect) = &route.redirect
-        && !(context.host.https && redirect::is_https_only(redirect))
+        && !(context.host.https && redirect::is_https_only(redirect, context.host.port))
     {
         return redirect::action(context, redirect);
     }

@@ -6,6 +6,7 @@ use super::table::DESTINATION;
 use super::text;
 use super::value::{self, Value, ValueError, shorten};
 use super::{Annotations, Problems};
+use crate::model::{Backend, Ingress, Reason};
 
 const DEFAULT_WEIGHT: i32 = 100;
 /// More than anybody needs, and far from what weights can add up to.
@@ -35,7 +36,25 @@ pub(crate) fn parse(
     if !annotations.has(&DESTINATION) {
         return None;
     }
-    Some(annotations.get(&DESTINATION, backends, problems))
+    let found = annotations.find(&DESTINATION, backends, problems);
+    if let Some(found) = &found
+        && !has_bridge(annotations.ingress)
+    {
+        let message = "has no effect, no path has McpBridge default as its backend; give a path backend.resource {apiGroup: networking.higress.io, kind: McpBridge, name: default}";
+        problems.add(found.key, Reason::IneffectiveAnnotation, message);
+    }
+    Some(found.map(|found| found.value))
+}
+
+/// Whether some backend stands for those of registries.
+fn has_bridge(ingress: &Ingress) -> bool {
+    let paths = ingress.rules.iter().flat_map(|rule| &rule.paths);
+    let backends = paths
+        .map(|path| &path.backend)
+        .chain(&ingress.default_backend);
+    backends
+        .into_iter()
+        .any(|backend| matches!(backend, Backend::Resource { .. }))
 }
 
 fn backends(raw: &str) -> Value<Vec<RegistryBackend>> {
@@ -132,7 +151,15 @@ mod tests {
     fn lines(#[case] value: &str, #[case] expected: Option<&str>) {
         let (found, problems) = parsed(&[("higress.io/destination", value)], parse);
         let found = found.unwrap();
-        assert_eq!(problems.is_empty(), found.is_some());
+        // No path of this Ingress has the bridge as its backend.
+        let reason = match &found {
+            Some(_) => Reason::IneffectiveAnnotation,
+            None => Reason::InvalidAnnotation,
+        };
+        assert_eq!(
+            problems.iter().map(|p| p.reason).collect::<Vec<_>>(),
+            [reason]
+        );
         let shown = found.map(|all| {
             let all = all.iter();
             let shown = all.map(|b| format!("{} {}:{:?} {}", b.weight, b.host, b.port, b.subset));

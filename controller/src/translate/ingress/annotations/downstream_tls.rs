@@ -4,16 +4,21 @@
 
 use std::sync::Arc;
 
-use shared_proto::networking::v1alpha3::ServerTlsSettings;
-use shared_proto::networking::v1alpha3::server_tls_settings::TlsProtocol;
+use shared_proto::networking::v1alpha3::server_tls_settings::{TlSmode, TlsProtocol};
+use shared_proto::networking::v1alpha3::{HttpRoute, ServerTlsSettings};
 
 use super::table::{
-    AUTH_TLS_SECRET, SSL_CIPHER, TLS_MAX_PROTOCOL_VERSION, TLS_MIN_PROTOCOL_VERSION,
+    AUTH_TLS_PASS_CERTIFICATE, AUTH_TLS_SECRET, AUTH_TLS_VERIFY_CLIENT, SSL_CIPHER, SSL_CIPHERS,
+    TLS_MAX_PROTOCOL_VERSION, TLS_MIN_PROTOCOL_VERSION,
 };
 use super::value::{self, NamespacedName, Value, ValueError};
 use super::{Annotations, Problems};
 use crate::model::{Ingress, Reason};
 
+/// Header with the certificate of the client.
+const CERTIFICATE_HEADER: &str = "ssl-client-cert";
+/// What the gateway puts in its place.
+const CERTIFICATE: &str = "%DOWNSTREAM_PEER_CERT%";
 /// Suffix of the Secret that holds the authority of the Secret without it.
 const AUTHORITY_SUFFIX: &str = "-cacert";
 /// Ciphers of Envoy's TLS library, by their OpenSSL names.
@@ -51,6 +56,18 @@ pub(crate) struct Authority {
     pub(crate) key: &'static str,
     /// The Secret; `None` = it cannot be told.
     secret: Option<(Option<Arc<str>>, Arc<str>)>,
+    /// Clients without a certificate are served too.
+    pub(crate) optional: bool,
+}
+
+/// Whether clients need a certificate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verify {
+    On,
+    Off,
+    Optional,
+    /// Optional, and nobody has to vouch for it.
+    Unverified,
 }
 
 /// Reads what is asked.
@@ -58,27 +75,17 @@ pub(crate) fn parse(
     annotations: &Annotations<'_>,
     problems: &mut Problems,
 ) -> Option<DownstreamTls> {
-    let mut tls = DownstreamTls::default();
-    if annotations.has(&AUTH_TLS_SECRET) {
-        let secret = annotations.find(&AUTH_TLS_SECRET, value::namespaced_name, problems);
-        tls.authority = Some(match secret {
-            Some(found) => {
-                let NamespacedName { namespace, name } = found.value;
-                Authority {
-                    key: found.key,
-                    secret: Some((namespace.map(Arc::from), Arc::from(name))),
-                }
-            }
-            None => Authority {
-                key: AUTH_TLS_SECRET
-                    .full()
-                    .next()
-                    .unwrap_or(AUTH_TLS_SECRET.higress),
-                secret: None,
-            },
-        });
+    let mut tls = DownstreamTls {
+        authority: authority(annotations, problems),
+        ..DownstreamTls::default()
+    };
+    let ciphers = annotations.find(&SSL_CIPHER, value::line, problems);
+    let others = annotations.find(&SSL_CIPHERS, value::line, problems);
+    if let (Some(_), Some(loser)) = (&ciphers, &others) {
+        let message = format!("{} takes precedence; remove one", SSL_CIPHER.name);
+        problems.add(loser.key, Reason::IneffectiveAnnotation, message);
     }
-    if let Some(found) = annotations.find(&SSL_CIPHER, value::line, problems) {
+    if let Some(found) = ciphers.or(others) {
         for name in found.value.split(':') {
             if CIPHERS.contains(&name) {
                 tls.ciphers.push(name.to_owned());
@@ -107,6 +114,77 @@ pub(crate) fn parse(
     (tls != DownstreamTls::default()).then_some(tls)
 }
 
+/// Reads who vouches for clients. What cannot be read asks for more, never for less.
+fn authority(annotations: &Annotations<'_>, problems: &mut Problems) -> Option<Authority> {
+    let verify = annotations.find(&AUTH_TLS_VERIFY_CLIENT, verify, problems);
+    let off = verify.as_ref().is_some_and(|v| v.value == Verify::Off);
+    if !annotations.has(&AUTH_TLS_SECRET) {
+        if let Some(found) = verify.filter(|_| !off) {
+            let message = "has no effect without auth-tls-secret; name the Secret there";
+            problems.add(found.key, Reason::IneffectiveAnnotation, message);
+        }
+        return None;
+    }
+    if off {
+        return None;
+    }
+    if let Some(found) = verify.as_ref().filter(|v| v.value == Verify::Unverified) {
+        let message = "optional_no_ca would let in certificates that nobody vouches for, which is not supported: clients need one of auth-tls-secret; write optional or on";
+        problems.add(found.key, Reason::UnsupportedAnnotation, message);
+    }
+    let optional = verify.is_some_and(|v| v.value == Verify::Optional);
+    let first = AUTH_TLS_SECRET.full().next();
+    let secret = annotations.find(&AUTH_TLS_SECRET, value::namespaced_name, problems);
+    let (key, secret) = match secret {
+        Some(found) => {
+            let NamespacedName { namespace, name } = found.value;
+            let secret = (namespace.map(Arc::from), Arc::from(name));
+            (found.key, Some(secret))
+        }
+        None => (first.unwrap_or(AUTH_TLS_SECRET.higress), None),
+    };
+    Some(Authority {
+        key,
+        secret,
+        optional,
+    })
+}
+
+fn verify(text: &str) -> Value<Verify> {
+    Ok(match value::line(text)?.as_str() {
+        "on" => Verify::On,
+        "off" => Verify::Off,
+        "optional" => Verify::Optional,
+        "optional_no_ca" => Verify::Unverified,
+        other => {
+            let why = "cannot be read, clients need a certificate; write on, off or optional";
+            return Err(ValueError::new(other, why));
+        }
+    })
+}
+
+/// Whether backends are shown the certificates of clients.
+pub(crate) fn parse_pass(annotations: &Annotations<'_>, problems: &mut Problems) -> bool {
+    let found = annotations.find(&AUTH_TLS_PASS_CERTIFICATE, value::boolean, problems);
+    let Some(found) = found.filter(|found| found.value) else {
+        return false;
+    };
+    if !annotations.has(&AUTH_TLS_SECRET) {
+        let message = "has no effect without auth-tls-secret, clients are not asked for certificates; name the Secret there";
+        problems.add(found.key, Reason::IneffectiveAnnotation, message);
+    }
+    true
+}
+
+/// Shows the backends of a route the certificate of the client. What a client says in that header itself never gets through.
+pub(crate) fn pass(http: &mut HttpRoute) {
+    let headers = http.headers.get_or_insert_default();
+    let request = headers.request.get_or_insert_default();
+    request.remove.push(CERTIFICATE_HEADER.to_owned());
+    let value = CERTIFICATE.to_owned();
+    request.set.insert(CERTIFICATE_HEADER.to_owned(), value);
+}
+
 fn version(text: &str) -> Value<TlsProtocol> {
     Ok(match value::line(text)?.as_str() {
         "TLSv1.0" => TlsProtocol::Tlsv10,
@@ -132,6 +210,20 @@ impl DownstreamTls {
 }
 
 impl Authority {
+    /// The mode of servers that meets the demand.
+    pub(crate) fn mode(&self) -> TlSmode {
+        if self.optional {
+            TlSmode::OptionalMutual
+        } else {
+            TlSmode::Mutual
+        }
+    }
+
+    /// Whether servers in this mode meet the demand; more than is asked for does, and no server at all.
+    pub(crate) fn is_met(&self, mode: Option<TlSmode>) -> bool {
+        mode.is_none_or(|mode| mode == TlSmode::Mutual || mode == self.mode())
+    }
+
     /// True when the Secret is that of the host's certificate (namespace, name), or the one beside it.
     pub(crate) fn fits(&self, ingress: &Ingress, certificate: (&str, &str)) -> bool {
         let Some((namespace, name)) = &self.secret else {
@@ -178,10 +270,48 @@ mod tests {
     #[case("AES128-SHA:ECDHE-RSA-AES128-SHA", &["AES128-SHA", "ECDHE-RSA-AES128-SHA"], 0)]
     #[case("AES128-SHA,AES256-SHA", &[], 1)]
     #[case("AES128-SHA:nope:", &["AES128-SHA"], 2)]
+    #[case("HIGH:!aNULL", &[], 2)]
     fn ciphers(#[case] value: &str, #[case] expected: &[&str], #[case] problems: usize) {
+        let plural = CIPHER.replace("cipher", "ciphers");
+        assert_eq!(
+            parsed(&[(&plural, value)], parse).0,
+            parsed(&[(CIPHER, value)], parse).0
+        );
         let (tls, found) = parsed(&[(CIPHER, value)], parse);
         assert_eq!(tls.unwrap_or_default().ciphers, expected);
         assert_eq!(found.len(), problems, "{found:?}");
+    }
+
+    const VERIFY: &str = "nginx.ingress.kubernetes.io/auth-tls-verify-client";
+
+    #[rstest]
+    #[case(&[(SECRET, "s")], Some(TlSmode::Mutual), 0)]
+    #[case(&[(SECRET, "s"), (VERIFY, "on")], Some(TlSmode::Mutual), 0)]
+    #[case(&[(SECRET, "s"), (VERIFY, "optional")], Some(TlSmode::OptionalMutual), 0)]
+    #[case(&[(SECRET, "s"), (VERIFY, "off")], None, 0)]
+    #[case::closed(&[(SECRET, "s"), (VERIFY, "of")], Some(TlSmode::Mutual), 1)]
+    #[case::no_authority(&[(SECRET, "s"), (VERIFY, "optional_no_ca")], Some(TlSmode::Mutual), 1)]
+    #[case::bad_secret(&[(SECRET, ""), (VERIFY, "optional")], Some(TlSmode::OptionalMutual), 1)]
+    #[case::alone(&[(VERIFY, "on")], None, 1)]
+    #[case::off_alone(&[(VERIFY, "off")], None, 0)]
+    fn demands(
+        #[case] annotations: &[(&str, &str)],
+        #[case] expected: Option<TlSmode>,
+        #[case] problems: usize,
+    ) {
+        let (tls, found) = parsed(annotations, parse);
+        let authority = tls.and_then(|tls| tls.authority);
+        assert_eq!(authority.map(|a| a.mode()), expected);
+        assert_eq!(found.len(), problems, "{found:?}");
+    }
+
+    #[test]
+    fn what_clients_say_of_their_certificate_is_removed() {
+        let mut http = HttpRoute::default();
+        pass(&mut http);
+        let request = http.headers.unwrap().request.unwrap();
+        assert_eq!(request.remove, [CERTIFICATE_HEADER]);
+        assert_eq!(request.set[CERTIFICATE_HEADER], CERTIFICATE);
     }
 
     #[rstest]

@@ -1,10 +1,12 @@
 //! Timeout and retries of requests.
 
+use shared_proto::networking::v1alpha3::traffic_policy::PortTrafficPolicy;
 use shared_proto::networking::v1alpha3::{HttpRetry, HttpRoute};
 use shared_proto::well_known::Duration;
 
 use super::table::{
-    PROXY_NEXT_UPSTREAM, PROXY_NEXT_UPSTREAM_TIMEOUT, PROXY_NEXT_UPSTREAM_TRIES, TIMEOUT,
+    PROXY_CONNECT_TIMEOUT, PROXY_NEXT_UPSTREAM, PROXY_NEXT_UPSTREAM_TIMEOUT,
+    PROXY_NEXT_UPSTREAM_TRIES, TIMEOUT,
 };
 use super::value::{self, ValueError};
 use super::{Annotations, Problems, ingress_nginx};
@@ -40,6 +42,28 @@ impl Timeout {
     /// Sets the timeout of a route.
     pub(crate) fn apply(&self, http: &mut HttpRoute) {
         http.timeout = Some(self.0);
+    }
+}
+
+/// Bound on the time that a connection to an endpoint may take to be established.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ConnectTimeout(Duration);
+
+/// Reads the bound on connecting.
+pub(crate) fn parse_connect(
+    annotations: &Annotations<'_>,
+    problems: &mut Problems,
+) -> Option<ConnectTimeout> {
+    let seconds = |raw: &str| value::integer_within(raw, 1, LONGEST);
+    let seconds = annotations.get(&PROXY_CONNECT_TIMEOUT, seconds, problems)?;
+    Some(ConnectTimeout(duration(seconds)))
+}
+
+impl ConnectTimeout {
+    /// Sets the bound of a port.
+    pub(crate) fn apply(&self, policy: &mut PortTrafficPolicy) {
+        let pool = policy.connection_pool.get_or_insert_default();
+        pool.tcp.get_or_insert_default().connect_timeout = Some(self.0);
     }
 }
 
@@ -160,6 +184,24 @@ mod tests {
         assert_eq!(problems.len(), mistakes);
         let nginx = problems_of(&[("nginx/timeout", value)], parse_timeout);
         assert_eq!((nginx.0, nginx.1.len()), (None, 0));
+    }
+
+    #[rstest]
+    #[case("5", Some(5))]
+    #[case("0", None)]
+    #[case("5s", None)]
+    #[case("-1", None)]
+    fn connect_timeouts(#[case] value: &str, #[case] expected: Option<i64>) {
+        let list = [("nginx/proxy-connect-timeout", value)];
+        let (timeout, problems) = problems_of(&list, parse_connect);
+        let found = timeout.map(|timeout| {
+            let mut policy = PortTrafficPolicy::default();
+            timeout.apply(&mut policy);
+            let tcp = policy.connection_pool.unwrap().tcp.unwrap();
+            tcp.connect_timeout.unwrap().seconds
+        });
+        assert_eq!(found, expected);
+        assert_eq!(problems.len(), usize::from(expected.is_none()));
     }
 
     type Expected<'a> = (i32, i64, &'a str);

@@ -7,34 +7,22 @@ use shared_proto::networking::v1alpha3::load_balancer_settings::consistent_hash_
 use shared_proto::networking::v1alpha3::load_balancer_settings::{
     ConsistentHashLb, LbPolicy, SimpleLb,
 };
-use shared_proto::well_known::Duration;
 
 use super::table::{
-    AFFINITY, LOAD_BALANCE, SESSION_COOKIE_EXPIRES, SESSION_COOKIE_MAX_AGE, SESSION_COOKIE_NAME,
-    SESSION_COOKIE_PATH, UPSTREAM_HASH_BY,
+    AFFINITY, LOAD_BALANCE, SESSION_COOKIE_NAME, SESSION_COOKIE_PATH, UPSTREAM_HASH_BY,
 };
-use super::text;
 use super::value::{self, Value, ValueError};
 use super::{Annotations, Problems};
 use crate::model::{Reason, Semantics};
+use cookie::Cookie;
 
-const DEFAULT_COOKIE: &str = "INGRESSCOOKIE";
-const DEFAULT_PATH: &str = "/";
-/// A hundred years, more than any cookie lives.
-const MAX_AGE: i64 = 3_153_600_000;
+pub(super) mod cookie;
 
 /// How endpoints are chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LoadBalance {
     /// By a cookie that clients get.
-    Cookie {
-        /// Its name.
-        name: String,
-        /// Its path.
-        path: String,
-        /// Its life in seconds; 0 = until the browser ends.
-        ttl: i64,
-    },
+    Cookie(Cookie),
     /// By something of the request.
     Hash(Hash),
     /// Without regard to the request.
@@ -56,22 +44,16 @@ pub(crate) enum Hash {
 
 /// Reads how endpoints are chosen; `None` when nothing is said about it.
 pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> Option<LoadBalance> {
-    let affinity = annotations.find(&AFFINITY, affinity, problems);
-    let name = annotations.find(&SESSION_COOKIE_NAME, cookie_name, problems);
-    let path = annotations.find(&SESSION_COOKIE_PATH, cookie_path, problems);
+    let affinity = annotations.get(&AFFINITY, affinity, problems).is_some();
+    let name = annotations.get(&SESSION_COOKIE_NAME, cookie::name, problems);
+    let path = annotations.get(&SESSION_COOKIE_PATH, cookie::path, problems);
     // The other keys ask for a cookie by themselves in Higress only.
     let by_others = annotations.semantics() == Semantics::Higress;
-    if affinity.is_some() || (by_others && (name.is_some() || path.is_some())) {
-        let age = |text: &str| value::integer_within(text, 0, MAX_AGE);
-        let ttl = annotations
-            .get(&SESSION_COOKIE_MAX_AGE, age, problems)
-            .or_else(|| annotations.get(&SESSION_COOKIE_EXPIRES, age, problems));
-        return Some(LoadBalance::Cookie {
-            name: name.map_or_else(|| DEFAULT_COOKIE.to_owned(), |found| found.value),
-            path: path.map_or_else(|| DEFAULT_PATH.to_owned(), |found| found.value),
-            ttl: ttl.unwrap_or(0),
-        });
+    if affinity || (by_others && (name.is_some() || path.is_some())) {
+        let cookie = Cookie::parse(annotations, (name, path), problems);
+        return Some(LoadBalance::Cookie(cookie));
     }
+    cookie::without_affinity(annotations, problems);
     if annotations.has(&UPSTREAM_HASH_BY) {
         let nginx = annotations.semantics() == Semantics::IngressNginx;
         let hash = |raw: &str| hash(raw, nginx);
@@ -96,25 +78,6 @@ fn affinity(text: &str) -> Value<()> {
             "is not a kind of affinity; write cookie",
         )),
     }
-}
-
-fn cookie_name(raw: &str) -> Value<String> {
-    let name = value::line(raw)?;
-    if text::is_token(&name) {
-        return Ok(name);
-    }
-    let why = "is not the name of a cookie; use letters, digits, `-` and `_`";
-    Err(ValueError::new(&name, why))
-}
-
-fn cookie_path(raw: &str) -> Value<String> {
-    let path = value::line(raw)?;
-    let plain = |b: u8| b.is_ascii_graphic() && !b"\";,\\".contains(&b);
-    if path.starts_with('/') && path.bytes().all(plain) {
-        return Ok(path);
-    }
-    let why = "is not the path of a cookie; begin with `/`, without spaces, quotes and `;`";
-    Err(ValueError::new(&path, why))
 }
 
 /// With `nginx` some more of nginx's variables, also in braces. A text with several of them cannot be hashed.
@@ -185,15 +148,7 @@ impl LoadBalance {
         };
         let policy = match self {
             Self::Simple(simple) => LbPolicy::Simple((*simple).into()),
-            Self::Cookie { name, path, ttl } => consistent(HashKey::HttpCookie(HttpCookie {
-                name: name.clone(),
-                path: path.clone(),
-                ttl: Some(Duration {
-                    seconds: *ttl,
-                    nanos: 0,
-                }),
-                ..HttpCookie::default()
-            })),
+            Self::Cookie(cookie) => consistent(HashKey::HttpCookie(cookie.settings())),
             Self::Hash(Hash::Address) => consistent(HashKey::UseSourceIp(true)),
             Self::Hash(Hash::Header(name)) => consistent(HashKey::HttpHeaderName(name.clone())),
             Self::Hash(Hash::Query(name)) => {
@@ -223,13 +178,23 @@ mod tests {
     const PATH: &str = "higress.io/session-cookie-path";
     const AGE: &str = "nginx.ingress.kubernetes.io/session-cookie-max-age";
     const EXPIRES: &str = "nginx.ingress.kubernetes.io/session-cookie-expires";
+    const DOMAIN: &str = "nginx.ingress.kubernetes.io/session-cookie-domain";
+    const SITE: &str = "nginx.ingress.kubernetes.io/session-cookie-samesite";
+    const SECURE: &str = "nginx.ingress.kubernetes.io/session-cookie-secure";
     const HASH: &str = "nginx.ingress.kubernetes.io/upstream-hash-by";
     const LB: &str = "nginx.ingress.kubernetes.io/load-balance";
 
     fn shown(choice: Option<LoadBalance>) -> String {
         match choice {
             None => String::new(),
-            Some(LoadBalance::Cookie { name, path, ttl }) => format!("cookie {name} {path} {ttl}"),
+            Some(LoadBalance::Cookie(cookie)) => {
+                let settings = cookie.settings();
+                let mut words = vec!["cookie".to_owned(), settings.name, settings.path];
+                words.push(settings.ttl.unwrap().seconds.to_string());
+                let attributes = settings.attributes.into_iter();
+                words.extend(attributes.map(|a| format!("{}={}", a.name, a.value)));
+                words.join(" ")
+            }
             Some(LoadBalance::Hash(hash)) => format!("{hash:?}"),
             Some(LoadBalance::Simple(simple)) => simple.as_str_name().to_owned(),
         }
@@ -241,6 +206,11 @@ mod tests {
     #[case(&[(NAME, "r"), (PATH, "/x"), (AGE, "5"), (EXPIRES, "6")], "cookie r /x 5", 0)]
     #[case(&[(AFFINITY, "cookie"), (NAME, "r"), (EXPIRES, "600"), (HASH, "$host")], "cookie r / 600", 0)]
     #[case::age_alone(&[(AGE, "5")], "", 0)]
+    #[case::attributes(&[(NAME, "r"), (DOMAIN, "shop.test"), (SITE, "lax"), (SECURE, "true")], "cookie r / 0 Domain=shop.test SameSite=Lax Secure=", 0)]
+    #[case::none_is_secure(&[(NAME, "r"), (SITE, "None")], "cookie r / 0 SameSite=None Secure=", 0)]
+    #[case::none_insecure(&[(NAME, "r"), (SITE, "None"), (SECURE, "false")], "cookie r / 0 SameSite=None", 1)]
+    #[case::bad_attributes(&[(NAME, "r"), (DOMAIN, "a;b"), (SITE, "some"), (SECURE, "yes")], "cookie r / 0", 3)]
+    #[case::attributes_alone(&[(DOMAIN, "shop.test"), (SITE, "Lax"), (SECURE, "true")], "", 3)]
     #[case::bad_affinity(&[(AFFINITY, "none")], "", 1)]
     #[case::bad_cookie(&[(AFFINITY, "cookie"), (NAME, "a;b"), (PATH, "x"), (AGE, "-1")], "cookie INGRESSCOOKIE / 0", 3)]
     #[case(&[(HASH, "$remote_addr")], "Address", 0)]

@@ -23,6 +23,7 @@ mod destination;
 mod downstream_tls;
 pub(super) mod fallback;
 mod header_control;
+mod hosts;
 pub(super) mod ingress_nginx;
 mod limits;
 mod load_balance;
@@ -51,6 +52,7 @@ use super::{Context, Diagnostics, object_ref};
 use crate::model::{Diagnostic, Ingress, Reason, Semantics};
 pub(crate) use downstream_tls::Authority;
 pub(crate) use matching::Identity;
+pub(crate) use redirect::Https;
 use table::Key;
 use value::{Value, ValueError};
 
@@ -211,12 +213,16 @@ pub(crate) struct Settings {
     pub(crate) matching: Option<matching::Matching>,
     /// Exact and Prefix paths match in any letter case.
     pub(crate) ignore_path_case: bool,
+    /// Hosts beside those of the rules.
+    pub(crate) hosts: Option<hosts::Hosts>,
     /// Redirects.
     pub(crate) redirect: Option<redirect::Redirect>,
     /// Cross-origin requests.
     pub(crate) cors: Option<cors::Cors>,
     /// Bound on a whole request.
     pub(crate) timeout: Option<limits::Timeout>,
+    /// Bound on connecting to an endpoint.
+    pub(crate) connect_timeout: Option<limits::ConnectTimeout>,
     /// What is tried again.
     pub(crate) retry: Option<limits::Retry>,
     /// Headers that are added, set or removed.
@@ -235,6 +241,8 @@ pub(crate) struct Settings {
     pub(crate) fallback: Option<fallback::Fallback>,
     /// TLS with clients.
     pub(crate) downstream_tls: Option<downstream_tls::DownstreamTls>,
+    /// Backends see the certificates of clients.
+    pub(crate) pass_certificate: bool,
     /// Protocol and TLS with backends.
     pub(crate) upstream_tls: Option<upstream_tls::UpstreamTls>,
     /// Choice among endpoints.
@@ -257,14 +265,17 @@ impl Settings {
             rewrite: rewrite::parse(annotations, found),
             matching: matching::parse(annotations, found),
             ignore_path_case: annotations.is_on(&table::IGNORE_PATH_CASE, found),
+            hosts: hosts::parse(annotations, found),
             redirect: redirect::parse(annotations, found),
             cors: cors::parse(annotations, found),
             timeout: limits::parse_timeout(annotations, found),
+            connect_timeout: limits::parse_connect(annotations, found),
             retry: limits::parse_retry(annotations, found),
             header_control: header_control::parse(annotations, found),
             canary: canary::parse(annotations, found),
             destination: destination::parse(annotations, found),
             downstream_tls: downstream_tls::parse(annotations, found),
+            pass_certificate: downstream_tls::parse_pass(annotations, found),
             fallback: fallback::parse(annotations, found),
             load_balance: load_balance::parse(annotations, found),
             mirror: mirror::parse(annotations, found),
@@ -284,9 +295,9 @@ impl Settings {
         matching.map_or_else(Identity::default, |m| m.identity.clone())
     }
 
-    /// True when it says how backends are spoken to, or which endpoint is chosen.
+    /// True when it says how backends are connected and spoken to, or which endpoint is chosen.
     pub(crate) fn has_policy(&self) -> bool {
-        self.upstream_tls.is_some() || self.load_balance.is_some()
+        self.upstream_tls.is_some() || self.load_balance.is_some() || self.connect_timeout.is_some()
     }
 
     /// False when a condition cannot be read, so that routes would take requests that are not meant for them.
@@ -309,7 +320,7 @@ pub(super) fn apply(context: Context<'_>, route: &mut Route<'_>, diagnostics: &m
         cors.apply(&mut route.http);
     }
     if let Some(redirect) = &settings.redirect {
-        redirect.apply(&route.path.path, context.certificate, &mut route.http);
+        redirect.apply(&route.path.path, context.https(), &mut route.http);
     }
     if let Some(rewrite) = &settings.rewrite {
         let (rewrite, problem) = rewrite.of(&route.path, settings.ignore_path_case);
@@ -336,6 +347,16 @@ pub(super) fn apply(context: Context<'_>, route: &mut Route<'_>, diagnostics: &m
     }
     if let Some(redirect) = &settings.redirect {
         redirect.answer(&mut route.http);
+    }
+}
+
+/// What is added to a route when its canaries are known, because it holds for them too.
+pub(super) fn complete(route: &mut Route<'_>) {
+    if let Some(rewrite) = &route.settings.rewrite {
+        rewrite.announce(&mut route.http);
+    }
+    if route.settings.pass_certificate {
+        downstream_tls::pass(&mut route.http);
     }
 }
 

@@ -1,11 +1,13 @@
 //! Redirects: to a URL, to https, and of the root path.
 
 use http::Uri;
+use shared_proto::networking::v1alpha3::http_redirect::RedirectPort;
 use shared_proto::networking::v1alpha3::{HttpRedirect, HttpRoute};
 
 use super::table::{
-    APP_ROOT, FORCE_SSL_REDIRECT, PERMANENT_REDIRECT, PERMANENT_REDIRECT_CODE, SSL_REDIRECT,
-    TEMPORAL_REDIRECT,
+    APP_ROOT, FORCE_SSL_REDIRECT, Key, PERMANENT_REDIRECT, PERMANENT_REDIRECT_CODE,
+    PRESERVE_TRAILING_SLASH, SSL_REDIRECT, TEMPORAL_REDIRECT, TEMPORAL_REDIRECT_CODE,
+    USE_PORT_IN_REDIRECTS,
 };
 use super::value::{self, Value, ValueError};
 use super::{Annotations, Found, Problems, ingress_nginx};
@@ -26,8 +28,19 @@ pub(crate) struct Redirect {
     location: Option<(u32, String)>,
     /// Requests are sent to https by default, where the host has a certificate.
     https_by_default: bool,
+    /// Redirects to https, and to another host of the gateway, name the port.
+    pub(crate) with_port: bool,
     /// Where requests for `/` are sent: the key and the path.
     pub(crate) app_root: Option<Found<String>>,
+}
+
+/// How a host is served by HTTPS.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Https {
+    /// It has a certificate.
+    pub(crate) certificate: bool,
+    /// Where the gateway listens.
+    pub(crate) port: u16,
 }
 
 /// A URL as it is read.
@@ -58,22 +71,42 @@ pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> O
     };
     let temporal = annotations.find(&TEMPORAL_REDIRECT, goal, problems);
     let permanent = annotations.find(&PERMANENT_REDIRECT, goal, problems);
-    let code = annotations.get(&PERMANENT_REDIRECT_CODE, code, problems);
+    let mut code_of = |redirect: &Option<_>, [key, code_key]: [&Key; 2], default| {
+        let found = annotations.find(code_key, code, problems);
+        if let (None, Some(found)) = (redirect, &found) {
+            let message = format!("has no effect without {}; add that", key.name);
+            problems.add(found.key, Reason::IneffectiveAnnotation, message);
+        }
+        found.map_or(default, |found| found.value)
+    };
+    let for_now = code_of(
+        &temporal,
+        [&TEMPORAL_REDIRECT, &TEMPORAL_REDIRECT_CODE],
+        FOUND,
+    );
+    let for_good = code_of(
+        &permanent,
+        [&PERMANENT_REDIRECT, &PERMANENT_REDIRECT_CODE],
+        MOVED,
+    );
     // Both are read, so that both are checked.
     let ssl = annotations.get(&SSL_REDIRECT, value::boolean, problems);
     let forced = annotations.is_on(&FORCE_SSL_REDIRECT, problems);
     let https = forced || (ssl == Some(true) && !nginx);
+    let with_port = annotations.is_on(&USE_PORT_IN_REDIRECTS, problems);
+    annotations.is_on(&PRESERVE_TRAILING_SLASH, problems);
     let app_root = annotations.find(&APP_ROOT, root, problems);
     if let (Some(_), Some(loser)) = (&temporal, &permanent) {
         let message = format!("{} takes precedence; remove one", TEMPORAL_REDIRECT.name);
         problems.add(loser.key, Reason::IneffectiveAnnotation, message);
     }
-    let temporal = temporal.map(|found| (found, FOUND));
-    let url = temporal.or(permanent.map(|found| (found, code.unwrap_or(MOVED))));
+    let temporal = temporal.map(|found| (found, for_now));
+    let url = temporal.or(permanent.map(|found| (found, for_good)));
     let mut redirect = Redirect {
         route: https.then(to_https),
         location: None,
         https_by_default: nginx && ssl.unwrap_or(true),
+        with_port,
         app_root,
     };
     if let Some((Found { key, value }, code)) = url {
@@ -88,10 +121,11 @@ pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> O
         route,
         location,
         https_by_default,
+        with_port,
         app_root,
     } = &redirect;
     let asked = route.is_some() || location.is_some() || *https_by_default || app_root.is_some();
-    asked.then_some(redirect)
+    (asked || *with_port).then_some(redirect)
 }
 
 fn to_https() -> HttpRedirect {
@@ -163,6 +197,11 @@ fn root(raw: &str) -> Value<String> {
     if !line.starts_with('/') {
         return Err(ValueError::new(&line, "is not a path; begin it with /"));
     }
+    // Browsers take both for the start of a host name.
+    if line.starts_with("//") || line.starts_with("/\\") {
+        let why = "may lead to another host; begin it with a single /";
+        return Err(ValueError::new(&line, why));
+    }
     if line == "/" || line.starts_with("/?") {
         return Err(ValueError::new(&line, "leads to itself; name another path"));
     }
@@ -171,16 +210,27 @@ fn root(raw: &str) -> Value<String> {
 
 impl Redirect {
     /// Sets the redirect of a route. The rest of the route stays: where TLS is terminated, a redirect to https does nothing.
-    /// `certificate` = the host is served by HTTPS.
-    pub(crate) fn apply(&self, path: &str, certificate: bool, http: &mut HttpRoute) {
+    pub(crate) fn apply(&self, path: &str, https: Https, http: &mut HttpRoute) {
         http.redirect.clone_from(&self.route);
-        self.secure(path, certificate, http);
+        self.name_port(https, http);
+        self.secure(path, https, http);
     }
 
     /// Sends requests to https by default, where that can be done.
-    pub(crate) fn secure(&self, path: &str, certificate: bool, http: &mut HttpRoute) {
-        if self.https_by_default && certificate && ingress_nginx::redirect::goes_to_https(path) {
+    pub(crate) fn secure(&self, path: &str, https: Https, http: &mut HttpRoute) {
+        let goes = ingress_nginx::redirect::goes_to_https(path);
+        if self.https_by_default && https.certificate && goes {
             http.redirect = Some(to_https());
+            self.name_port(https, http);
+        }
+    }
+
+    fn name_port(&self, https: Https, http: &mut HttpRoute) {
+        if let Some(redirect) = &mut http.redirect
+            && self.with_port
+            && redirect.authority.is_empty()
+        {
+            redirect.redirect_port = Some(RedirectPort::Port(https.port.into()));
         }
     }
 
@@ -215,6 +265,10 @@ mod tests {
     #[case::off(&[("nginx/ssl-redirect", "false")], None, 0)]
     #[case::user(&[("nginx/permanent-redirect", "http://u@c.com")], None, 1)]
     #[case::lines(&[("nginx/permanent-redirect", "http://c.com\nx: y")], None, 1)]
+    #[case::temporal_code(&[("nginx/temporal-redirect", "http://c.com"), ("nginx/temporal-redirect-code", "307")], Some(("http", "c.com", "", 307)), 0)]
+    #[case::bad_temporal_code(&[("nginx/temporal-redirect", "http://c.com"), ("nginx/temporal-redirect-code", "300")], Some(("http", "c.com", "", 302)), 1)]
+    #[case::codes_alone(&[("nginx/temporal-redirect-code", "307"), ("nginx/permanent-redirect-code", "308")], None, 2)]
+    #[case::slash_kept(&[("nginx/ssl-redirect", "true"), ("nginx/preserve-trailing-slash", "true")], Some(("https", "", "", 308)), 0)]
     #[case::no_host(&[("nginx/permanent-redirect", "http:///x")], None, 1)]
     #[case::no_url(&[("nginx/permanent-redirect", "::not a url::")], None, 1)]
     fn redirects(
@@ -237,9 +291,29 @@ mod tests {
     }
 
     #[rstest]
+    #[case("nginx/ssl-redirect", "true", Some(8443))]
+    #[case("nginx/temporal-redirect", "http://c.com", None)]
+    fn ports(#[case] key: &str, #[case] value: &str, #[case] expected: Option<u32>) {
+        let list = [(key, value), ("nginx/use-port-in-redirects", "true")];
+        let (redirect, problems) = problems_of(&list, parse);
+        let https = Https {
+            certificate: false,
+            port: 8443,
+        };
+        let mut http = HttpRoute::default();
+        redirect.unwrap().apply("/", https, &mut http);
+        let port = http.redirect.unwrap().redirect_port;
+        assert_eq!(port, expected.map(RedirectPort::Port));
+        assert_eq!(problems, []);
+    }
+
+    #[rstest]
     #[case("/home", Some("/home"))]
     #[case(" /home?a=b ", Some("/home?a=b"))]
     #[case("home", None)]
+    #[case("//evil.example", None)]
+    #[case("/\\evil.example", None)]
+    #[case("https://evil.example", None)]
     #[case("/", None)]
     #[case("", None)]
     fn roots(#[case] value: &str, #[case] expected: Option<&str>) {
@@ -277,7 +351,11 @@ mod tests {
         let (redirect, _) = parsed_as(Semantics::IngressNginx, &list, parse);
         let mut http = HttpRoute::default();
         if let Some(redirect) = redirect {
-            redirect.apply(path, certificate, &mut http);
+            let https = Https {
+                certificate,
+                port: 443,
+            };
+            redirect.apply(path, https, &mut http);
             redirect.answer(&mut http);
         }
         let found = match (&http.redirect, &http.direct_response) {

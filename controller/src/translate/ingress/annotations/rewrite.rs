@@ -1,15 +1,20 @@
 //! New paths and hosts for backends, and which paths are regular expressions.
 
-use shared_proto::networking::v1alpha3::{HttpRewrite, RegexRewrite};
+use shared_proto::networking::v1alpha3::{HttpRewrite, HttpRoute, RegexRewrite};
 
-use super::table::{FULL_PATH_REGEX, REWRITE_PATH, REWRITE_TARGET, UPSTREAM_VHOST, USE_REGEX};
+use super::table::{
+    FULL_PATH_REGEX, REWRITE_PATH, REWRITE_TARGET, UPSTREAM_VHOST, USE_REGEX, X_FORWARDED_PREFIX,
+};
 use super::value::{self, Value, ValueError};
 use super::{Annotations, Found, Problem, Problems, text};
 use crate::model::{IngressPath, Reason, Semantics};
 use crate::translate::ingress::path::{PathKind, PathMatch};
 
+/// Header with the part of the path that backends do not see.
+const PREFIX_HEADER: &str = "x-forwarded-prefix";
+
 /// What the family asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rewrite {
     semantics: Semantics,
     use_regex: bool,
@@ -19,29 +24,38 @@ pub(crate) struct Rewrite {
     /// `rewrite-path`; beats the target.
     path: Option<String>,
     authority: Option<String>,
+    /// What backends are told of the path before.
+    prefix: Option<String>,
 }
 
 /// Reads the family.
 pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> Option<Rewrite> {
-    let rewrite = Rewrite {
+    let mut rewrite = Rewrite {
         semantics: annotations.semantics(),
         use_regex: annotations.is_on(&USE_REGEX, problems),
         full_path_regex: annotations.is_on(&FULL_PATH_REGEX, problems),
         target: annotations.find(&REWRITE_TARGET, target, problems),
         path: annotations.get(&REWRITE_PATH, path, problems),
         authority: annotations.get(&UPSTREAM_VHOST, authority, problems),
+        prefix: None,
     };
     if let (Some(target), Some(_)) = (&rewrite.target, &rewrite.path) {
         let message = format!("{} takes precedence; remove one", REWRITE_PATH.higress);
         problems.add(target.key, Reason::IneffectiveAnnotation, message);
     }
+    let prefix = annotations.find(&X_FORWARDED_PREFIX, prefix, problems);
+    if rewrite.target.is_some() || rewrite.path.is_some() {
+        rewrite.prefix = prefix.map(|found| found.value);
+    } else if let Some(found) = prefix {
+        let message = format!(
+            "has no effect without {}; add that, or set the header with higress.io/request-header-control-update",
+            REWRITE_TARGET.name
+        );
+        problems.add(found.key, Reason::IneffectiveAnnotation, message);
+    }
     let nothing = Rewrite {
         semantics: rewrite.semantics,
-        use_regex: false,
-        full_path_regex: false,
-        target: None,
-        path: None,
-        authority: None,
+        ..Rewrite::default()
     };
     (rewrite != nothing).then_some(rewrite)
 }
@@ -65,6 +79,15 @@ fn path(raw: &str) -> Value<String> {
     Err(ValueError::new(&line, "is not a path; begin it with /"))
 }
 
+fn prefix(raw: &str) -> Value<String> {
+    let path = path(raw)?;
+    if path.contains('$') || !text::is_header_value(&path) {
+        let why = "cannot be sent as it is; write the path itself, variables and capture groups are not read";
+        return Err(ValueError::new(&path, why));
+    }
+    Ok(path)
+}
+
 fn authority(raw: &str) -> Value<String> {
     let line = value::line(raw)?;
     if text::is_authority(&line) {
@@ -77,6 +100,21 @@ fn authority(raw: &str) -> Value<String> {
 }
 
 impl Rewrite {
+    /// Tells the backends of a route whose path is rewritten what it was before. The header of the client never gets through.
+    pub(crate) fn announce(&self, http: &mut HttpRoute) {
+        let rewritten = http
+            .rewrite
+            .as_ref()
+            .is_some_and(|rewrite| !rewrite.uri.is_empty() || rewrite.uri_regex_rewrite.is_some());
+        if let Some(prefix) = self.prefix.as_ref().filter(|_| rewritten) {
+            let headers = http.headers.get_or_insert_default();
+            let request = headers.request.get_or_insert_default();
+            // Text, not one of the gateway's substitutions.
+            let value = prefix.replace('%', "%%");
+            request.set.insert(PREFIX_HEADER.to_owned(), value);
+        }
+    }
+
     /// True when the path makes all paths of its host regular expressions, as ingress-nginx has it.
     pub(crate) fn makes_regex_host(&self, path: &IngressPath) -> bool {
         let path = if path.path.is_empty() {

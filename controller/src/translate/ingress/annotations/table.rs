@@ -25,6 +25,8 @@ pub enum Family {
     Match,
     /// Letter case of paths.
     PathCase,
+    /// Hosts beside those of the rules.
+    Hosts,
     /// Redirects.
     Redirect,
     /// Cross-origin requests.
@@ -147,6 +149,7 @@ keys! {
         FULL_PATH_REGEX "full-path-regex" Higress, "boolean (false)", "paths are regular expressions, matched as a whole";
         REWRITE_PATH "rewrite-path" Higress, "path", "backends see this path in place of the matched prefix; beats rewrite-target";
         UPSTREAM_VHOST "upstream-vhost" Both, "host[:port]", "backends see this host";
+        X_FORWARDED_PREFIX "x-forwarded-prefix" Both, "path", "backends see it in the header X-Forwarded-Prefix, on routes whose path is rewritten";
     }
     Match Route {
         MATCH_METHOD "match-method" Higress, "methods separated by spaces", "requests with one of these methods only";
@@ -163,12 +166,19 @@ keys! {
     PathCase Route {
         IGNORE_PATH_CASE "ignore-path-case" Both, "boolean (false)", "Exact and Prefix paths match in any letter case";
     }
+    Hosts Host {
+        SERVER_ALIAS "server-alias" Both, "comma list of hosts", "hosts without rules of their own that are served as the first host of the Ingress is";
+        FROM_TO_WWW_REDIRECT "from-to-www-redirect" Both, "boolean (false)", "www.example.com is redirected to example.com, or the other way round, with 308; only where the other one has no rules";
+    }
     Redirect Route {
-        TEMPORAL_REDIRECT "temporal-redirect" Both, "http or https URL", "clients are sent there with 302; beats the other redirects";
+        TEMPORAL_REDIRECT "temporal-redirect" Both, "http or https URL", "clients are sent there for now; beats the other redirects";
+        TEMPORAL_REDIRECT_CODE "temporal-redirect-code" Both, "301, 302, 303, 307 or 308 (302)", "status of temporal-redirect";
         PERMANENT_REDIRECT "permanent-redirect" Both, "http or https URL", "clients are sent there for good; beats redirects to https";
         PERMANENT_REDIRECT_CODE "permanent-redirect-code" Both, "301, 302, 303, 307 or 308 (301)", "status of permanent-redirect";
         SSL_REDIRECT "ssl-redirect" Both, "boolean (false)", "plain requests are sent to https with 308";
         FORCE_SSL_REDIRECT "force-ssl-redirect" Both, "boolean (false)", "the same as ssl-redirect";
+        USE_PORT_IN_REDIRECTS "use-port-in-redirects" Both, "boolean (false)", "redirects to https name the port of the gateway";
+        PRESERVE_TRAILING_SLASH "preserve-trailing-slash" Both, "boolean", "nothing: redirects to https always keep the path as it is";
     }
     Redirect Host {
         APP_ROOT "app-root" Both, "path", "requests for `/` are sent there with 302; the newest Ingress of the host decides";
@@ -204,6 +214,9 @@ keys! {
     Timeout Route {
         TIMEOUT "timeout" Higress, "seconds; 0 = none (0)", "bound on a request from its end to the end of the answer";
     }
+    Timeout Service {
+        PROXY_CONNECT_TIMEOUT "proxy-connect-timeout" Both, "seconds above 0 (10)", "bound on the time to connect to an endpoint";
+    }
     Retry Route {
         PROXY_NEXT_UPSTREAM "proxy-next-upstream" Both, "list of error, timeout, invalid_header, http_NNN, non_idempotent; or off (error)", "what is tried again";
         PROXY_NEXT_UPSTREAM_TRIES "proxy-next-upstream-tries" Both, "whole number (3)", "how often it is tried again";
@@ -221,9 +234,14 @@ keys! {
     }
     DownstreamTls Host {
         AUTH_TLS_SECRET "auth-tls-secret" Both, "[namespace/]secret: that of the host's certificate, or the same name with -cacert", "clients must have a certificate of this authority";
+        AUTH_TLS_VERIFY_CLIENT "auth-tls-verify-client" Both, "on, off or optional (on)", "whether clients must have the certificate that auth-tls-secret is for; optional: it is verified when they show one";
         SSL_CIPHER "ssl-cipher" Both, "cipher names separated by colons", "ciphers of TLS up to 1.2";
+        SSL_CIPHERS "ssl-ciphers" Both, "cipher names separated by colons", "the same as ssl-cipher, which beats it";
         TLS_MIN_PROTOCOL_VERSION "tls-min-protocol-version" Both, "TLSv1.0 to TLSv1.3", "lowest version of TLS";
         TLS_MAX_PROTOCOL_VERSION "tls-max-protocol-version" Both, "TLSv1.0 to TLSv1.3", "highest version of TLS";
+    }
+    DownstreamTls Route {
+        AUTH_TLS_PASS_CERTIFICATE "auth-tls-pass-certificate-to-upstream" Both, "boolean (false)", "backends see the client's certificate, PEM with URL escapes, in the header ssl-client-cert";
     }
     UpstreamTls Service {
         BACKEND_PROTOCOL "backend-protocol" Both, "HTTP, HTTP2, HTTPS, GRPC or GRPCS (HTTP)", "protocol that the backend speaks";
@@ -240,6 +258,9 @@ keys! {
         SESSION_COOKIE_PATH "session-cookie-path" Both, "path (/)", "path of the cookie";
         SESSION_COOKIE_MAX_AGE "session-cookie-max-age" Both, "seconds (until the browser ends)", "life of the cookie";
         SESSION_COOKIE_EXPIRES "session-cookie-expires" Both, "seconds", "the same when session-cookie-max-age is absent";
+        SESSION_COOKIE_DOMAIN "session-cookie-domain" Both, "host name (that of the request)", "hosts that the cookie is sent to";
+        SESSION_COOKIE_SAMESITE "session-cookie-samesite" Both, "None, Lax or Strict", "requests from other sites that carry the cookie; None makes it Secure";
+        SESSION_COOKIE_SECURE "session-cookie-secure" Both, "boolean (false)", "the cookie is sent over TLS only";
     }
     HeaderControl Route {
         REQUEST_HEADER_ADD "request-header-control-add" Higress, "lines of name and value", "headers that are added to requests";

@@ -33,22 +33,13 @@ macro_rules! rows {
 rows! {
     warn {
         // Routes and redirects
-        "x-forwarded-prefix": "send the replaced prefix to backends in X-Forwarded-Prefix", "set that header with higress.io/request-header-control-update";
-        "server-alias": "serve further hosts", "add a rule for each host";
         "service-upstream": "send requests to the Service's address, not to its endpoints", "endpoints are always used; remove it";
-        "temporal-redirect-code": "set the status of temporal-redirect", "temporal-redirect answers 302; permanent-redirect takes a status";
-        "preserve-trailing-slash": "keep a slash at the end in redirects to https", "it is always kept; remove it";
-        "from-to-www-redirect": "redirect between the host and its www form", "add an Ingress for the other host with permanent-redirect";
         "relative-redirects": "send redirects without scheme and host", "locations are absolute; remove it";
-        "use-port-in-redirects": "put the port into redirects", "give the port in the URL of permanent-redirect";
         "proxy-redirect-from": "replace this part of the backend's Location header", "let the backend send the location that clients should see";
         "proxy-redirect-to": "replace a part of the backend's Location header by this", "let the backend send the location that clients should see";
         // TLS with clients
-        "auth-tls-verify-client": "decide whether clients need a certificate", "with auth-tls-secret all clients need one; remove it";
         "auth-tls-verify-depth": "bound the length of certificate chains", "issue client certificates from an authority of their own";
         "auth-tls-error-page": "redirect clients without a valid certificate", "the TLS handshake with them fails; remove it";
-        "auth-tls-pass-certificate-to-upstream": "send the client's certificate to backends", "set a header to %DOWNSTREAM_PEER_CERT% with higress.io/request-header-control-update";
-        "ssl-ciphers": "choose the ciphers of TLS", "use ssl-cipher with cipher names separated by colons";
         "ssl-prefer-server-ciphers": "prefer the server's order of ciphers", "that is always so; remove it";
         "ssl-passthrough": "pass TLS to the backend without terminating it", "terminate it here and set backend-protocol: HTTPS";
         // Backends
@@ -63,9 +54,6 @@ rows! {
         "upstream-hash-by-subset-size": "set the size of these groups", "upstream-hash-by alone leads to one endpoint";
         "affinity-mode": "keep clients on their endpoint when endpoints are added", "affinity is by hash, which moves a part of them; remove it";
         "affinity-canary-behavior": "decide whether affinity holds across a canary", "it does not, as with legacy; remove it";
-        "session-cookie-domain": "set the domain of the cookie", "the cookie belongs to the host";
-        "session-cookie-samesite": "set SameSite of the cookie", "let the application set a cookie of its own";
-        "session-cookie-secure": "set Secure of the cookie", "let the application set a cookie of its own";
         "session-cookie-conditional-samesite-none": "leave SameSite=None out for old browsers", "let the application set a cookie of its own";
         "session-cookie-change-on-failure": "choose another endpoint when one fails", "a hash leads to another endpoint by itself when one is gone; remove it";
         // Access
@@ -84,7 +72,6 @@ rows! {
         "limit-rate-after": "begin limit-rate after so many bytes", "limit them in the backend";
         "limit-allowlist": "except addresses from limits", "give them an Ingress of their own host";
         "limit-whitelist": "except addresses from limits", "give them an Ingress of their own host";
-        "proxy-connect-timeout": "bound the time to connect to a backend", "the default of the gateway is used; remove it";
         "proxy-read-timeout": "bound the time between two reads from a backend", "higress.io/timeout bounds the whole request";
         "proxy-send-timeout": "bound the time between two writes to a backend", "higress.io/timeout bounds the whole request";
         "proxy-body-size": "refuse larger request bodies with 413", "bodies are not bounded; refuse them in the backend";

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
+use shared_proto::networking::v1alpha3::ClientTlsSettings;
 use shared_proto::networking::v1alpha3::client_tls_settings::TlSmode;
-use shared_proto::networking::v1alpha3::connection_pool_settings::HttpSettings;
 use shared_proto::networking::v1alpha3::connection_pool_settings::http_settings::H2UpgradePolicy;
 use shared_proto::networking::v1alpha3::traffic_policy::PortTrafficPolicy;
-use shared_proto::networking::v1alpha3::{ClientTlsSettings, ConnectionPoolSettings};
 use shared_proto::well_known::BoolValue;
 
 use super::table::{
@@ -165,13 +164,9 @@ impl UpstreamTls {
     /// Sets protocol and TLS of a port.
     pub(crate) fn apply(&self, scope: &Scope, policy: &mut PortTrafficPolicy) {
         if self.http2 {
-            policy.connection_pool = Some(ConnectionPoolSettings {
-                http: Some(HttpSettings {
-                    h2_upgrade_policy: H2UpgradePolicy::Upgrade.into(),
-                    ..HttpSettings::default()
-                }),
-                ..ConnectionPoolSettings::default()
-            });
+            let pool = policy.connection_pool.get_or_insert_default();
+            let http = pool.http.get_or_insert_default();
+            http.set_h2_upgrade_policy(H2UpgradePolicy::Upgrade);
         }
         let Some(tls) = &self.tls else { return };
         let mut settings = ClientTlsSettings {
