@@ -303,3 +303,70 @@ fn a_host_beside_another_follows_it() {
     pipeline.apply(parse(&ingress("a", "a.test", BY_NAME, &[])));
     assert_eq!(routes(&pipeline), ["a.test 81 null", "c.test 80 null"]);
 }
+
+/// A Secret with one field.
+fn secret(name: &str, key: &str, value: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}, namespace: n}}\nstringData: {{{key:?}: {value:?}}}\n---\n"
+    )
+}
+
+/// Names of the generated EnvoyFilters.
+fn filters(pipeline: &Pipeline) -> Vec<String> {
+    let snapshot = pipeline.snapshot();
+    let all = snapshot.of(Kind::EnvoyFilter).keys();
+    all.map(|name| name.rsplit("ingress-").next().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_secret_concerns_the_hosts_that_are_made_of_it() {
+    const USER: &str = "u:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=";
+    let basic = [("auth-type", "basic"), ("auth-secret", "users")];
+    let text = ingress("a", "a.test", BY_NUMBER, &basic) + &ingress("b", "b.test", BY_NUMBER, &[]);
+    let mut pipeline = pipeline(&text);
+    assert_eq!(pipeline.reports().all().len(), 1, "there is no Secret yet");
+    assert_eq!(filters(&pipeline), [] as [&str; 0]);
+    // The host's routes, its EnvoyFilter and the filter itself.
+    let outcome = pipeline.apply(parse(&secret("users", "auth", USER)));
+    assert_eq!(work(&outcome), (2, 3));
+    assert_eq!(
+        filters(&pipeline),
+        [
+            "filter-isthmus.basic-auth",
+            "route-filters-410f437450097bf9"
+        ]
+    );
+    assert_eq!(pipeline.reports().all().len(), 0);
+    let outcome = pipeline.apply(parse(&secret("other", "auth", USER)));
+    assert_eq!(work(&outcome), (0, 0), "nobody names it");
+    let new = USER.replace("u:", "v:");
+    let outcome = pipeline.apply(parse(&secret("users", "auth", &new)));
+    assert_eq!(work(&outcome), (1, 1));
+    let outcome = pipeline.apply(gone(ObjectKind::Secret, "users"));
+    assert_eq!(work(&outcome), (2, 3));
+    assert_eq!(filters(&pipeline), [] as [&str; 0]);
+}
+
+#[test]
+fn another_host_with_a_known_filter_costs_its_own_objects_only() {
+    let one = |index: usize| {
+        let (name, host) = (format!("i{index}"), format!("h{index}.test"));
+        ingress(&name, &host, BY_NUMBER, &[("limit-rps", "5")])
+    };
+    let mut pipeline = pipeline(&(0..50).map(one).collect::<String>());
+    assert_eq!(filters(&pipeline).len(), 51);
+    // Gateway, VirtualService and EnvoyFilter.
+    let outcome = pipeline.apply(parse(&one(50)));
+    assert_eq!(work(&outcome), (1, 3));
+    for index in 0..50 {
+        let outcome = pipeline.apply(gone(ObjectKind::Ingress, &format!("i{index}")));
+        assert_eq!(work(&outcome), (1, 3));
+    }
+    let outcome = pipeline.apply(gone(ObjectKind::Ingress, "i50"));
+    assert_eq!(
+        work(&outcome),
+        (2, 4),
+        "the last user takes the filter along"
+    );
+}

@@ -8,7 +8,7 @@ use controller::app::Pipeline;
 use controller::ingest::{Change, Object};
 use controller::model::{
     Backend, BackendPort, Ingress, IngressPath, IngressRule, IngressTls, ObjectKind, ObjectRef,
-    PathType, Scope, Service, ServicePort, parse_host,
+    PathType, Scope, Secret, Service, ServicePort, parse_host,
 };
 use controller::resolve::Alias;
 use controller::translate::ingress::annotations::table::{HIGRESS, KEYS, NGINX};
@@ -135,6 +135,13 @@ const VALUES: &[&str] = &[
     "\u{1}",
     "ingress-nginx",
     "30% a.nacos:80 v1\n70% b.static",
+    "basic",
+    "any",
+    "https://$host/a",
+    "http://s.n.svc:80/a?b",
+    "http://127.0.0.1/",
+    "8m",
+    "x-a ${secret.s.auth}",
 ];
 
 fn ingress() -> impl Strategy<Value = Event> {
@@ -177,6 +184,15 @@ fn service() -> impl Strategy<Value = Event> {
     })
 }
 
+fn secret() -> impl Strategy<Value = Event> {
+    let value = pick(&["", "u:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=", "u:x", "\n"]);
+    (pick(&["n", "m"]), pick(&["s", "x"]), value).prop_map(|(namespace, name, value)| {
+        let secret = Secret::new([("auth".to_owned(), value.as_bytes().to_vec())]);
+        let reference = reference(ObjectKind::Secret, &namespace, &name);
+        (reference, Some(Object::Secret(secret)))
+    })
+}
+
 fn reference(kind: ObjectKind, namespace: &str, name: &str) -> ObjectRef {
     ObjectRef {
         kind,
@@ -186,7 +202,7 @@ fn reference(kind: ObjectKind, namespace: &str, name: &str) -> ObjectRef {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let upsert = prop_oneof![3 => ingress(), 1 => service()];
+    let upsert = prop_oneof![4 => ingress(), 1 => service(), 1 => secret()];
     (upsert, prop::bool::weighted(0.25))
         .prop_map(|((reference, object), gone)| (reference, object.filter(|_| !gone)))
 }

@@ -34,5 +34,5 @@ fn json_has_the_full_keys() {
     assert_eq!(both["annotations"], serde_json::json!(expected));
     let named = find("supported", "exact-match-header-<name>");
     assert_eq!(named["annotations"][0], "higress.io/exact-match-header-");
-    assert_eq!(find("unsupported", "auth-url")["closesRoutes"], true);
+    assert_eq!(find("unsupported", "auth-snippet")["closesRoutes"], true);
 }

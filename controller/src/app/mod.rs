@@ -6,6 +6,7 @@ mod offline;
 mod pipeline;
 mod reference;
 mod reports;
+mod sharing;
 
 use std::io::Write;
 use std::process::ExitCode;

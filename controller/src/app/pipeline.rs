@@ -1,17 +1,18 @@
 //! All stages after ingest in one object: changes in, encoded output and diagnostics out. Synchronous and deterministic.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use shared_proto::{Config, ConfigKey};
 
 use crate::app::reports::{ReportSource, Reports};
+use crate::app::sharing::Sharing;
 use crate::ingest::Change;
 use crate::model::{Diagnostic, ObjectKind, Scope, Upstream, cap_per_object};
 use crate::resolve::{Dirty, Resolver};
 use crate::translate::ingress::{
-    HostInputs, Source, Unit, UpstreamInputs, UpstreamUnit, annotations, needs, translate_host,
-    translate_upstream,
+    HostInputs, Shared, Source, Unit, UpstreamInputs, UpstreamUnit, annotations, needs,
+    translate_host, translate_upstream,
 };
 use crate::xds::{ConfigMaps, OutputStore};
 
@@ -32,6 +33,7 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct Pipeline {
     resolver: Resolver,
+    sharing: Sharing,
     store: OutputStore,
     reports: Reports,
 }
@@ -41,6 +43,7 @@ impl Pipeline {
     pub fn new(scope: Arc<Scope>) -> Self {
         Self {
             resolver: Resolver::new(scope, needs),
+            sharing: Sharing::default(),
             store: OutputStore::default(),
             reports: Reports::default(),
         }
@@ -73,8 +76,12 @@ impl Pipeline {
             }
             self.report(ReportSource::Object(ingress), diagnostics, &mut outcome);
         }
+        let mut shared = BTreeSet::new();
         for host in dirty.hosts {
-            self.build(host, &mut outcome);
+            self.build(host, &mut shared, &mut outcome);
+        }
+        for shared in shared {
+            self.build_shared(&shared, &mut outcome);
         }
         for upstream in dirty.upstreams {
             self.build_upstream(upstream, &mut outcome);
@@ -83,21 +90,29 @@ impl Pipeline {
         outcome
     }
 
-    fn build(&mut self, host: Arc<str>, outcome: &mut Outcome) {
-        let (configs, diagnostics) = match self.translate(&host) {
+    /// Adds to `touched` what has its first user now, or none any more.
+    fn build(&mut self, host: Arc<str>, touched: &mut BTreeSet<Shared>, outcome: &mut Outcome) {
+        let (configs, uses, diagnostics) = match self.translate(&host) {
             Some(unit) => {
-                let configs: Vec<_> = unit
-                    .gateway
-                    .into_iter()
-                    .chain(unit.virtual_service)
-                    .collect();
-                (configs, unit.diagnostics)
+                let configs = [unit.gateway, unit.virtual_service, unit.envoy_filter];
+                let configs: Vec<_> = configs.into_iter().flatten().collect();
+                (configs, unit.shared, unit.diagnostics)
             }
-            None => (Vec::new(), Vec::new()),
+            None => Default::default(),
         };
+        touched.extend(self.sharing.replace(&host, uses));
         outcome.units += 1;
         outcome.resources += self.store.replace(&host, &configs);
         self.report(ReportSource::Host(host), diagnostics, outcome);
+    }
+
+    fn build_shared(&mut self, shared: &Shared, outcome: &mut Outcome) {
+        let used = self.sharing.is_used(shared);
+        let config = used.then(|| shared.config(self.resolver.scope()));
+        // Neither hosts nor upstreams begin with a slash.
+        let unit = Arc::from(format!("/{}", shared.name()));
+        outcome.units += 1;
+        outcome.resources += self.store.replace(&unit, config.as_slice());
     }
 
     fn build_upstream(&mut self, upstream: Upstream, outcome: &mut Outcome) {
@@ -127,6 +142,7 @@ impl Pipeline {
             host,
             sources: self.resolver.sources_of(host),
             services: &self.resolver,
+            secrets: &self.resolver,
         })
     }
 
@@ -154,6 +170,7 @@ impl Pipeline {
         {
             add(unit.gateway, unit.gateway_sources);
             add(unit.virtual_service, unit.route_sources);
+            add(unit.envoy_filter, unit.filter_sources);
         }
         for upstream in self.resolver.upstreams() {
             let unit = self.translate_upstream(upstream);

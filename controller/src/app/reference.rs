@@ -158,6 +158,9 @@ fn title(family: Family) -> &'static str {
         Family::Destination => "Backends of registries",
         Family::Auth => "Authentication",
         Family::Hosts => "Further hosts",
+        Family::ClientLimit => "Limits on each client",
+        Family::Body => "Request bodies",
+        Family::AccessLog => "Access log",
         Family::Protocols => "Dubbo and MCP servers",
     }
 }

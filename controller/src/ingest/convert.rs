@@ -8,13 +8,24 @@ use k8s_openapi::api::networking::v1 as networking;
 
 use crate::model::{
     Backend, BackendPort, CATCH_ALL, Ingress, IngressClass, IngressPath, IngressRule, IngressTls,
-    PathType, SEMANTICS_ANNOTATION, Service, ServicePort, parse_host,
+    PathType, SEMANTICS_ANNOTATION, Secret, Service, ServicePort, parse_host,
 };
 
 /// The old way to name a class; it beats `spec.ingressClassName`.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 /// Prefixes of annotations that configure routing.
 const ANNOTATION_PREFIXES: [&str; 2] = ["nginx.ingress.kubernetes.io/", "higress.io/"];
+
+/// Types of Secrets that no annotation has a use for; certificates are the pilot's business.
+const UNUSED_SECRETS: [&str; 5] = [
+    "kubernetes.io/tls",
+    "kubernetes.io/service-account-token",
+    "kubernetes.io/dockercfg",
+    "kubernetes.io/dockerconfigjson",
+    "helm.sh/release.v1",
+];
+/// Largest field of a Secret that is kept, in bytes.
+const MAX_FIELD: usize = 256 * 1024;
 
 /// Trims an Ingress. Its name and namespace are set by the caller, who knows the default namespace.
 pub(super) fn ingress(object: networking::Ingress) -> Ingress {
@@ -59,6 +70,20 @@ pub(super) fn service(object: core::Service) -> Service {
     Service {
         ports: ports.collect(),
     }
+}
+
+/// Trims a Secret. `stringData` wins over `data`, as in the API server.
+pub(super) fn secret(object: core::Secret) -> Secret {
+    let unused = |kind: &str| UNUSED_SECRETS.contains(&kind);
+    if object.type_.as_deref().is_some_and(unused) {
+        return Secret::default();
+    }
+    let data = object.data.unwrap_or_default().into_iter();
+    let text = object.string_data.unwrap_or_default().into_iter();
+    let all = data
+        .map(|(key, value)| (key, value.0))
+        .chain(text.map(|(key, value)| (key, value.into_bytes())));
+    Secret::new(all.filter(|(_, value)| value.len() <= MAX_FIELD))
 }
 
 fn routing_annotations(all: BTreeMap<String, String>) -> BTreeMap<Arc<str>, Arc<str>> {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Secret, Service};
 use k8s_openapi::api::networking::v1::{Ingress, IngressClass};
 use manifest_dir::{KindTable, Loaded, ObjectKey, Origin, Problem, Watch};
 
@@ -30,6 +30,9 @@ fn table() -> KindTable<Object> {
             Cluster,
             |o: IngressClass| Object::IngressClass(convert::ingress_class(o)),
         )
+        .with("v1", "Secret", Namespaced, |o: Secret| {
+            Object::Secret(convert::secret(o))
+        })
 }
 
 /// A watched directory.
@@ -128,6 +131,7 @@ fn object_ref(key: ObjectKey) -> Option<ObjectRef> {
         "Ingress" => ObjectKind::Ingress,
         "Service" => ObjectKind::Service,
         "IngressClass" => ObjectKind::IngressClass,
+        "Secret" => ObjectKind::Secret,
         _ => return None,
     };
     Some(ObjectRef {

@@ -5,7 +5,7 @@
 mod convert;
 mod manifests;
 
-use crate::model::{Diagnostic, Ingress, IngressClass, ObjectRef, Place, Service};
+use crate::model::{Diagnostic, Ingress, IngressClass, ObjectRef, Place, Secret, Service};
 
 pub use manifests::{Manifests, load, parse};
 
@@ -18,6 +18,8 @@ pub enum Object {
     Service(Service),
     /// An IngressClass.
     IngressClass(IngressClass),
+    /// A Secret.
+    Secret(Secret),
 }
 
 /// What differs from before.

@@ -12,6 +12,8 @@ pub enum ObjectKind {
     Service,
     /// `networking.k8s.io` IngressClass.
     IngressClass,
+    /// Core Secret.
+    Secret,
 }
 
 impl ObjectKind {
@@ -21,6 +23,7 @@ impl ObjectKind {
             Self::Ingress => "Ingress",
             Self::Service => "Service",
             Self::IngressClass => "IngressClass",
+            Self::Secret => "Secret",
         }
     }
 }

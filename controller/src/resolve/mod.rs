@@ -9,6 +9,7 @@ mod needs;
 mod resolver;
 mod semantics;
 mod upstreams;
+mod users;
 
 pub use aliases::{Alias, AliasKind, HostSources, Offer};
 pub use class::is_served;
@@ -16,7 +17,7 @@ pub use needs::{Needs, NeedsOf};
 pub use resolver::{Dirty, Resolver};
 pub use upstreams::Contribution;
 
-use crate::model::Service;
+use crate::model::{Secret, Service};
 
 /// The start of a text, for messages.
 fn shorten(text: &str) -> String {
@@ -31,4 +32,10 @@ fn shorten(text: &str) -> String {
 pub trait Services {
     /// The Service of this namespace and name, if it exists.
     fn service(&self, namespace: &str, name: &str) -> Option<&Service>;
+}
+
+/// Looks Secrets up.
+pub trait Secrets {
+    /// The Secret of this namespace and name, if it exists.
+    fn secret(&self, namespace: &str, name: &str) -> Option<&Secret>;
 }

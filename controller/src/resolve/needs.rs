@@ -13,6 +13,8 @@ use crate::model::{BackendPort, Ingress, Scope, Upstream};
 pub struct Needs {
     /// Services (namespace, name) whose ports its routes look up: each change of one concerns all hosts of the Ingress.
     pub services: BTreeSet<(Arc<str>, Arc<str>)>,
+    /// Secrets (namespace, name) that its routes are made of: each change of one concerns all hosts of the Ingress.
+    pub secrets: BTreeSet<(Arc<str>, Arc<str>)>,
     /// Upstreams whose policy it has a say in, with the port as written, in the order of the object. A port that is
     /// absent means the upstream as a whole.
     pub upstreams: Vec<(Upstream, BackendPort)>,

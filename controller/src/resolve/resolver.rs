@@ -6,16 +6,13 @@ use std::sync::Arc;
 use super::aliases::Aliases;
 use super::semantics::{self, Classes};
 use super::upstreams::Upstreams;
-use super::{Contribution, HostSources, Needs, NeedsOf, Services, is_served, shorten};
+use super::users::{Key, Users};
+use super::{Contribution, HostSources, Needs, NeedsOf, Secrets, Services, is_served, shorten};
 use crate::ingest::Object;
 use crate::model::{
-    Backend, Diagnostic, Ingress, IngressClass, ObjectKind, ObjectRef, Reason, Scope, Service,
-    Upstream,
+    Backend, Diagnostic, Ingress, IngressClass, ObjectKind, ObjectRef, Reason, Scope, Secret,
+    Service, Upstream,
 };
-
-type Key = (Arc<str>, Arc<str>);
-/// How many uses of a host look a Service up.
-type Users = HashMap<Arc<str>, usize>;
 
 /// What a change touches.
 #[derive(Debug, Default)]
@@ -43,8 +40,11 @@ pub struct Resolver {
     aliases: Aliases,
     /// Upstreams and the Ingresses that their policies are built from.
     upstreams: Upstreams,
-    /// Service -> hosts that need its ports.
-    port_users: HashMap<Key, Users>,
+    /// Hosts that need the ports of Services.
+    port_users: Users,
+    secrets: HashMap<Key, Secret>,
+    /// Hosts that are made of Secrets.
+    secret_users: Users,
     /// What annotations mean.
     classes: Classes,
 }
@@ -60,7 +60,9 @@ impl Resolver {
             hosts: HashMap::new(),
             aliases: Aliases::default(),
             upstreams: Upstreams::default(),
-            port_users: HashMap::new(),
+            port_users: Users::default(),
+            secrets: HashMap::new(),
+            secret_users: Users::default(),
             classes: Classes::default(),
         }
     }
@@ -119,6 +121,10 @@ impl Resolver {
                 self.apply_class(reference, Some(class), dirty);
             }
             (ObjectKind::IngressClass, _) => self.apply_class(reference, None, dirty),
+            (ObjectKind::Secret, Some(Object::Secret(secret))) => {
+                self.apply_secret(reference, Some(secret), dirty);
+            }
+            (ObjectKind::Secret, _) => self.apply_secret(reference, None, dirty),
         }
     }
 
@@ -207,8 +213,10 @@ impl Resolver {
             members.insert(at, ingress.clone());
         }
         for (service, host) in service_uses(ingress, needs) {
-            let users = self.port_users.entry(service).or_default();
-            *users.entry(host.clone()).or_default() += 1;
+            self.port_users.join(service, host);
+        }
+        for (secret, host) in secret_uses(ingress, needs) {
+            self.secret_users.join(secret.clone(), host);
         }
     }
 
@@ -223,18 +231,10 @@ impl Resolver {
             }
         }
         for (service, host) in service_uses(ingress, needs) {
-            let Some(users) = self.port_users.get_mut(&service) else {
-                continue;
-            };
-            if let Some(count) = users.get_mut(host) {
-                *count -= 1;
-                if *count == 0 {
-                    users.remove(host);
-                }
-            }
-            if users.is_empty() {
-                self.port_users.remove(&service);
-            }
+            self.port_users.leave(&service, host);
+        }
+        for (secret, host) in secret_uses(ingress, needs) {
+            self.secret_users.leave(secret, host);
         }
     }
 
@@ -272,9 +272,10 @@ impl Resolver {
             return;
         }
         let (namespace, name) = (reference.namespace.clone(), reference.name.clone());
-        if let Some(users) = self.port_users.get(&(namespace.clone(), name.clone())) {
-            users.keys().for_each(|host| self.touch(host, dirty));
-        }
+        let key = (namespace.clone(), name.clone());
+        self.port_users
+            .of(&key)
+            .for_each(|host| self.touch(host, dirty));
         let upstream = Upstream::service(namespace.clone(), name.clone());
         if self.upstreams.looks_ports_up(&upstream) {
             dirty.upstreams.insert(upstream);
@@ -284,6 +285,25 @@ impl Resolver {
             Some(service) => _ = services.insert(name, service),
             None => _ = services.remove(&name),
         }
+    }
+
+    fn apply_secret(&mut self, reference: ObjectRef, new: Option<Secret>, dirty: &mut Dirty) {
+        let key = (reference.namespace, reference.name);
+        if self.secrets.get(&key) == new.as_ref() {
+            return;
+        }
+        let users = self.secret_users.of(&key);
+        users.for_each(|host| self.touch(host, dirty));
+        match new {
+            Some(secret) => _ = self.secrets.insert(key, secret),
+            None => _ = self.secrets.remove(&key),
+        }
+    }
+}
+
+impl Secrets for Resolver {
+    fn secret(&self, namespace: &str, name: &str) -> Option<&Secret> {
+        self.secrets.get(&(Arc::from(namespace), Arc::from(name)))
     }
 }
 
@@ -316,6 +336,15 @@ fn service_uses<'a>(ingress: &'a Ingress, needs: &Needs) -> Vec<(Key, &'a Arc<st
         uses.extend(services.map(|(service, _)| (key(service), host)));
     }
     uses
+}
+
+/// (Secret, host) for every Secret that the routes are made of.
+fn secret_uses<'a>(
+    ingress: &'a Ingress,
+    needs: &'a Needs,
+) -> impl Iterator<Item = (&'a Key, &'a Arc<str>)> {
+    let secrets = needs.secrets.iter();
+    secrets.flat_map(|secret| ingress.units().map(move |host| (secret, host)))
 }
 
 /// Mistakes that concern an Ingress as a whole, not one of its hosts.

@@ -130,6 +130,41 @@ pub fn destination_rule(scope: &Scope, upstream: &Upstream) -> String {
     join(&[PREFIX, &hex(&digest)])
 }
 
+/// Name of the EnvoyFilter with the patches of a host's routes.
+pub fn route_filters(host: &str) -> String {
+    join(&[PREFIX, "route-filters", &clean_host(host)])
+}
+
+/// Name of the EnvoyFilter that brings a filter.
+pub fn shared_filter(filter: &str) -> String {
+    join(&[PREFIX, "filter", filter])
+}
+
+/// Name of the EnvoyFilter that brings a cluster.
+pub fn shared_cluster(cluster: &str) -> String {
+    join(&[PREFIX, "cluster", &hex(&Md5::digest(cluster.as_bytes()))])
+}
+
+/// Name of a cluster of servers that say whether requests are allowed; `parts` tell it from others.
+pub fn auth_cluster(parts: &[&str]) -> String {
+    format!("auth-url|{}", parts.join("|"))
+}
+
+/// Name of the cluster of a Service's port, as the pilot makes it.
+pub fn outbound_cluster(port: u16, host: &str) -> String {
+    format!("outbound|{port}||{host}")
+}
+
+/// Name of the virtual host of a host on a port, as the pilot makes it.
+pub fn virtual_host(host: &str, port: u16) -> String {
+    format!("{host}:{port}")
+}
+
+/// Name of a route that needs one of its own although another has its name already; `number` from 2.
+pub fn distinct_route(name: &str, number: usize) -> String {
+    format!("{name}-{number}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use shared_proto::networking::v1alpha3::string_match::MatchType;
 use shared_proto::networking::v1alpha3::{Headers, HttpRoute, HttpRouteDestination, StringMatch};
 
-use super::annotations::Settings;
 use super::annotations::canary::{Decision, HeaderValue};
 use super::route::{Part, Route};
 use super::{Context, Diagnostics, Member, backend, weights};
@@ -33,8 +32,9 @@ pub(super) fn attach<'a>(
     let mut shares: BTreeMap<usize, Vec<(u64, Vec<HttpRouteDestination>)>> = BTreeMap::new();
     let mut first: BTreeMap<usize, &'a Ingress> = BTreeMap::new();
     for offer in offers {
-        let settings = &offer.member.settings;
-        let (Some(canary), Some(main)) = (&settings.canary, routes.get_mut(offer.main)) else {
+        let member = offer.member;
+        let canary = &member.settings.canary;
+        let (Some(canary), Some(main)) = (canary, routes.get_mut(offer.main)) else {
             continue;
         };
         let owner = *first.entry(offer.main).or_insert(offer.member.ingress);
@@ -46,19 +46,18 @@ pub(super) fn attach<'a>(
         let Some(destinations) = destinations(context, &offer, main, diagnostics) else {
             continue;
         };
+        let control = member.settings.header_control.as_ref();
+        let headers = control.map(|control| control.headers(context, member.ingress, diagnostics));
         for decision in &canary.decisions {
             match decision {
                 Decision::Share(share) => {
                     let all = shares.entry(offer.main).or_default();
-                    all.push((
-                        *share,
-                        with_headers(destinations.clone(), headers(settings)),
-                    ));
+                    all.push((*share, with_headers(destinations.clone(), headers.clone())));
                     main.shared_with.push((offer.member.ingress, offer.part));
                 }
                 Decision::Header { name, value, taken } => {
                     let mut copy = match taken {
-                        true => copy(context, &offer, main, destinations.clone()),
+                        true => copy(context, &offer, main, destinations.clone(), headers.clone()),
                         false => stay(main),
                     };
                     require(&mut copy.http, name, value);
@@ -90,6 +89,13 @@ fn destinations(
     }
     if settings.source_range.is_some() && settings.source_range != main.settings.source_range {
         let message = "source ranges of the main Ingress hold for its canaries, so this canary gets no requests; give both the same ones";
+        let ingress = offer.member.ingress;
+        let field = offer.part.field();
+        diagnostics.add(ingress, field, Reason::AccessDenied, message.to_owned());
+        return None;
+    }
+    if settings.auth.is_some() && settings.auth != main.settings.auth {
+        let message = "whom the main Ingress lets in its canaries let in, so this canary gets no requests; give both the same authentication";
         let ingress = offer.member.ingress;
         let field = offer.part.field();
         diagnostics.add(ingress, field, Reason::AccessDenied, message.to_owned());
@@ -151,12 +157,13 @@ fn copy<'a>(
     offer: &Offer<'a>,
     main: &Route<'a>,
     destinations: Vec<HttpRouteDestination>,
+    headers: Option<Headers>,
 ) -> Route<'a> {
     let ingress = offer.member.ingress;
     let mut http = HttpRoute {
         name: names::route(context.scope, ingress),
         route: destinations,
-        headers: headers(&offer.member.settings),
+        headers,
         ..main.http.clone()
     };
     for condition in &mut http.r#match {
@@ -191,10 +198,4 @@ fn with_headers(
         destination.headers.clone_from(&headers);
     }
     destinations
-}
-
-/// The headers that an Ingress asks for.
-fn headers(settings: &Settings) -> Option<Headers> {
-    let control = settings.header_control.as_ref()?;
-    Some(control.headers().clone())
 }

@@ -175,7 +175,10 @@ fn without_certificate(
     members: &[&Member<'_>],
     diagnostics: &mut Diagnostics,
 ) {
-    for Member { ingress, settings } in members.iter().copied() {
+    for Member {
+        ingress, settings, ..
+    } in members.iter().copied()
+    {
         let tls = settings.downstream_tls.as_ref();
         if let Some(authority) = tls.and_then(|tls| tls.authority.as_ref()) {
             let message = format!(

@@ -9,6 +9,7 @@ mod backend;
 mod canary;
 mod default_backend;
 mod error_page;
+mod filters;
 mod gateway;
 mod needs;
 mod not_found;
@@ -20,19 +21,21 @@ mod rules;
 mod upstream;
 mod weights;
 
+pub use filters::Shared;
 pub use needs::needs;
 pub use provenance::Source;
 pub use upstream::{UpstreamInputs, UpstreamUnit, translate_upstream};
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use shared_proto::networking::v1alpha3::VirtualService;
 use shared_proto::{Config, Meta};
 
 use crate::model::{Diagnostic, Ingress, ObjectKind, ObjectRef, Reason, Scope, Semantics};
-use crate::resolve::{AliasKind, HostSources, Offer, Services};
+use crate::resolve::{AliasKind, HostSources, Offer, Secrets, Services};
 use crate::translate::names;
 use annotations::{Https, Settings, traffic};
+use filters::RouteFilters;
 use route::Route;
 use rules::Rules;
 
@@ -47,6 +50,8 @@ pub struct HostInputs<'a> {
     pub sources: HostSources<'a>,
     /// Services, for ports given by name.
     pub services: &'a dyn Services,
+    /// Secrets that annotations name.
+    pub secrets: &'a dyn Secrets,
 }
 
 impl std::fmt::Debug for HostInputs<'_> {
@@ -63,9 +68,22 @@ impl std::fmt::Debug for HostInputs<'_> {
 struct Member<'a> {
     ingress: &'a Ingress,
     settings: Settings,
+    /// What its settings need beyond VirtualServices.
+    filters: RouteFilters,
 }
 
 impl Member<'_> {
+    /// Looks up what its settings refer to. It is closed when something that restricts access cannot be found.
+    fn look_up(&mut self, context: Context<'_>, diagnostics: &mut Diagnostics) {
+        if self.settings.denied {
+            return;
+        }
+        match annotations::filters(context, self.ingress, &self.settings, diagnostics) {
+            Some(filters) => self.filters = filters,
+            None => self.settings.denied = true,
+        }
+    }
+
     /// True when it makes every path of the host a regular expression, as ingress-nginx has it.
     fn makes_regex_host(&self, host: &str) -> bool {
         let Some(rewrite) = &self.settings.rewrite else {
@@ -97,6 +115,7 @@ struct Context<'a> {
     /// Oldest first.
     members: &'a [Member<'a>],
     services: &'a dyn Services,
+    secrets: &'a dyn Secrets,
     /// Every path of an Ingress with the semantics of ingress-nginx is a regular expression.
     regex_host: bool,
     /// One of its Ingresses has a certificate for it.
@@ -120,12 +139,18 @@ pub struct Unit {
     pub gateway: Option<Config>,
     /// Its routes; absent when it has none.
     pub virtual_service: Option<Config>,
+    /// What its routes need beyond that; absent when it is nothing.
+    pub envoy_filter: Option<Config>,
+    /// What it uses together with other hosts.
+    pub shared: BTreeSet<Shared>,
     /// What is wrong with the objects, as far as this host is concerned.
     pub diagnostics: Vec<Diagnostic>,
     /// Sources of the servers.
     pub gateway_sources: Vec<Source>,
     /// Sources of the routes, in their order.
     pub route_sources: Vec<Source>,
+    /// Sources of the routes that need more.
+    pub filter_sources: Vec<Source>,
 }
 
 /// Translates one host. `None` when no Ingress is left.
@@ -140,20 +165,29 @@ pub fn translate_host(inputs: &HostInputs<'_>) -> Option<Unit> {
         .map(|ingress| Member {
             ingress,
             settings: Settings::parse(ingress).0,
+            filters: RouteFilters::default(),
         })
         .collect();
     align_canaries(&mut members, sources.rules_of);
-    let context = Context {
+    let alone = Context {
         scope: inputs.scope,
         host: inputs.host,
         rules_of: sources.rules_of,
         alias: sources.alias,
-        members: &members,
+        members: &[],
         services: inputs.services,
+        secrets: inputs.secrets,
         regex_host: members.iter().any(|m| m.makes_regex_host(sources.rules_of)),
         certificate: members.iter().any(|m| m.has_certificate(inputs.host)),
     };
     let mut diagnostics = Diagnostics::default();
+    for member in &mut members {
+        member.look_up(alone, &mut diagnostics);
+    }
+    let context = Context {
+        members: &members,
+        ..alone
+    };
     let mut of_routes = Diagnostics::default();
     let Rules { routes, mains } = rules::translate(context, &mut of_routes);
     let servers = gateway::translate(context, &mains, &mut diagnostics);
@@ -176,6 +210,7 @@ pub fn translate_host(inputs: &HostInputs<'_>) -> Option<Unit> {
     routes.iter_mut().for_each(annotations::close);
     let closed = servers.as_ref().map_or(&[][..], |servers| &servers.closed);
     close(&mut routes, closed);
+    let filters = filters::translate(context, &mut routes);
     let route_sources = routes.iter().flat_map(Route::sources).collect();
     let (gateway, gateway_sources) = servers.map_or((None, Vec::new()), |servers| {
         (Some(servers.gateway), servers.sources)
@@ -183,9 +218,12 @@ pub fn translate_host(inputs: &HostInputs<'_>) -> Option<Unit> {
     Some(Unit {
         gateway,
         virtual_service: owner.map(|owner| virtual_service(context, owner, routes)),
+        envoy_filter: filters.config,
+        shared: filters.shared,
         diagnostics: diagnostics.0,
         gateway_sources,
         route_sources,
+        filter_sources: filters.sources,
     })
 }
 

@@ -24,6 +24,20 @@ pub fn needs(scope: &Scope, ingress: &Ingress) -> Needs {
         .services
         .extend(settings.fallback.as_ref().map(|f| f.service(ingress)));
     needs.aliases = settings.hosts.iter().flat_map(|h| h.all(ingress)).collect();
+    let control = settings.header_control.iter();
+    needs
+        .secrets
+        .extend(control.flat_map(|control| control.secrets(ingress)));
+    if let Some(auth) = &settings.auth {
+        let url = auth.url.as_ref();
+        needs
+            .services
+            .extend(url.and_then(|url| url.service_name(scope)));
+        let basic = auth.basic.as_ref();
+        needs
+            .secrets
+            .extend(basic.map(|basic| basic.secret(ingress)));
+    }
     if settings.has_policy() {
         needs.policy = Arc::new(policy(scope, &settings));
         let paths = ingress.rules.iter().filter(|rule| rule.host.is_ok());

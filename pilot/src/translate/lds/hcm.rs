@@ -7,6 +7,7 @@ use envoy_types::pb::envoy::config::common::mutation_rules::v3 as mutation_rules
 use envoy_types::pb::envoy::config::core::v3 as core;
 use envoy_types::pb::envoy::config::listener::v3 as listener;
 use envoy_types::pb::envoy::extensions::access_loggers::file::v3 as file_log;
+use envoy_types::pb::envoy::extensions::access_loggers::filters::cel::v3 as cel;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm;
 use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_mutation::v3 as early;
 use envoy_types::pb::envoy::extensions::request_id::uuid::v3 as uuid;
@@ -55,6 +56,11 @@ pub struct AccessLog {
     /// Envoy format string with its line end; empty is Envoy's default.
     pub format: String,
 }
+
+/// True for requests that are logged: those whose route does not have `off` in this namespace of its metadata.
+const LOGGED: &str = "!(has(xds.route_metadata.filter_metadata) && 'isthmus.access_log' in xds.route_metadata.filter_metadata \
+    && 'off' in xds.route_metadata.filter_metadata['isthmus.access_log'] \
+    && xds.route_metadata.filter_metadata['isthmus.access_log']['off'] == true)";
 
 /// The network filter of a chain.
 pub(super) fn filter(
@@ -158,10 +164,27 @@ fn access_log(log: &AccessLog) -> accesslog::AccessLog {
     };
     accesslog::AccessLog {
         name: "envoy.access_loggers.file".to_owned(),
+        filter: Some(logged()),
         config_type: Some(accesslog::access_log::ConfigType::TypedConfig(proto::any(
             &config,
         ))),
         ..Default::default()
+    }
+}
+
+/// Routes can switch the log off, whatever the listener.
+fn logged() -> accesslog::AccessLogFilter {
+    use accesslog::{access_log_filter::FilterSpecifier, extension_filter::ConfigType};
+    let expression = cel::ExpressionFilter {
+        expression: LOGGED.to_owned(),
+        ..Default::default()
+    };
+    let filter = accesslog::ExtensionFilter {
+        name: "envoy.access_loggers.extension_filters.cel".to_owned(),
+        config_type: Some(ConfigType::TypedConfig(proto::any(&expression))),
+    };
+    accesslog::AccessLogFilter {
+        filter_specifier: Some(FilterSpecifier::ExtensionFilter(filter)),
     }
 }
 

@@ -1,24 +1,28 @@
 //! Headers that are added, set or removed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use shared_proto::networking::v1alpha3::Headers;
 use shared_proto::networking::v1alpha3::headers::HeaderOperations;
-use shared_proto::networking::v1alpha3::{Headers, HttpRoute};
 
 use super::table::{
     Key, REQUEST_HEADER_ADD, REQUEST_HEADER_REMOVE, REQUEST_HEADER_UPDATE, RESPONSE_HEADER_ADD,
     RESPONSE_HEADER_REMOVE, RESPONSE_HEADER_UPDATE,
 };
-use super::value::{self, ValueError, shorten};
-use super::{Annotations, Problems, text};
-use crate::model::Reason;
-
-/// Start of a reference to a Secret in a value.
-const SECRET: &str = "${secret.";
+use super::value::{self, ValueError};
+use super::{Annotations, Problem, Problems, secret_text, text};
+use crate::model::{Ingress, Reason};
+use crate::translate::ingress::{Context, Diagnostics};
 
 /// What the family asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct HeaderControl(Headers);
+pub(crate) struct HeaderControl {
+    /// Values as they stand in the annotations.
+    headers: Headers,
+    /// Secrets that values refer to.
+    secrets: BTreeSet<Arc<str>>,
+}
 
 /// Which way a header goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,20 +60,19 @@ pub(crate) fn parse(
         return None;
     }
     let [request, response] = keys;
-    Some(HeaderControl(Headers {
-        request: Some(operations(
-            annotations,
-            request,
-            Direction::Request,
-            problems,
-        )),
-        response: Some(operations(
-            annotations,
-            response,
-            Direction::Response,
-            problems,
-        )),
-    }))
+    let request = operations(annotations, request, Direction::Request, problems);
+    let response = operations(annotations, response, Direction::Response, problems);
+    let maps = [&request.add, &request.set, &response.add, &response.set];
+    let values = maps.into_iter().flat_map(BTreeMap::values);
+    let own = annotations.namespace();
+    let secrets = values.flat_map(|value| secret_text::secrets(value, own).unwrap_or_default());
+    Some(HeaderControl {
+        secrets: secrets.collect(),
+        headers: Headers {
+            request: Some(request),
+            response: Some(response),
+        },
+    })
 }
 
 fn operations(
@@ -126,12 +129,8 @@ fn pairs(
                 "has a control character or is too long; the header is left out",
             );
             problems.invalid(found.key, &error);
-        } else if value.contains(SECRET) {
-            let value = shorten(value);
-            let message = format!(
-                "{value:?} refers to a Secret, which is not supported yet; the header is left out"
-            );
-            problems.add(found.key, Reason::UnsupportedAnnotation, message);
+        } else if let Err(error) = secret_text::secrets(value, annotations.namespace()) {
+            problems.invalid(found.key, &error);
         } else {
             // Names are the same in any letter case; the last one wins.
             pairs.retain(|known: &String, _| !known.eq_ignore_ascii_case(name));
@@ -154,14 +153,51 @@ fn unquote(text: &str) -> &str {
 }
 
 impl HeaderControl {
-    /// The operations, for a route or one of its destinations.
-    pub(crate) fn headers(&self) -> &Headers {
-        &self.0
+    /// The Secrets (namespace, name) that have to be looked up.
+    pub(crate) fn secrets(&self, ingress: &Ingress) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
+        let namespace = ingress.namespace.clone();
+        let names = self.secrets.iter().cloned();
+        names.map(move |name| (namespace.clone(), name))
     }
 
-    /// Sets the operations of a route.
-    pub(crate) fn apply(&self, http: &mut HttpRoute) {
-        http.headers = Some(self.0.clone());
+    /// The operations, for a route or one of its destinations. Headers whose Secrets cannot be found are left out and
+    /// reported.
+    pub(in crate::translate::ingress) fn headers(
+        &self,
+        context: Context<'_>,
+        ingress: &Ingress,
+        diagnostics: &mut Diagnostics,
+    ) -> Headers {
+        let mut headers = self.headers.clone();
+        if self.secrets.is_empty() {
+            return headers;
+        }
+        let mut resolve = |key: &Key, values: &mut BTreeMap<String, String>| {
+            values.retain(|name, value| {
+                match secret_text::resolve(value, ingress, context.secrets) {
+                    Ok(resolved) => *value = resolved,
+                    Err(message) => {
+                        let problem = Problem {
+                            key: key.higress.to_owned(),
+                            reason: Reason::InvalidAnnotation,
+                            message: format!("{message}; header {name} is left out"),
+                        };
+                        diagnostics.once(problem.diagnostic(ingress));
+                        return false;
+                    }
+                }
+                true
+            });
+        };
+        if let Some(request) = &mut headers.request {
+            resolve(&REQUEST_HEADER_ADD, &mut request.add);
+            resolve(&REQUEST_HEADER_UPDATE, &mut request.set);
+        }
+        if let Some(response) = &mut headers.response {
+            resolve(&RESPONSE_HEADER_ADD, &mut response.add);
+            resolve(&RESPONSE_HEADER_UPDATE, &mut response.set);
+        }
+        headers
     }
 }
 
@@ -183,12 +219,13 @@ mod tests {
     #[case(":path /x", &[], 1)]
     #[case("x:y z", &[], 1)]
     #[case("x-a b\u{1}c", &[], 1)]
-    #[case("x-a ${secret.n/s.k}", &[], 1)]
+    #[case("x-a ${secret.n/s.k}", &[("x-a", "${secret.n/s.k}")], 0)]
+    #[case("x-a ${secret.m/s.k}", &[], 1)]
     #[case("x-a %START_TIME%", &[("x-a", "%START_TIME%")], 0)]
     fn request(#[case] value: &str, #[case] expected: &[(&str, &str)], #[case] mistakes: usize) {
         let list = [("higress/request-header-control-update", value)];
         let (control, problems) = problems_of(&list, parse);
-        let headers = control.unwrap().0;
+        let headers = control.unwrap().headers;
         let set = headers.request.unwrap().set;
         let found: Vec<_> = set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         assert_eq!(found, expected);
@@ -206,7 +243,7 @@ mod tests {
             ("higress/response-header-control-add", "host x"),
         ];
         let (control, problems) = problems_of(&list, parse);
-        let response = control.unwrap().0.response.unwrap();
+        let response = control.unwrap().headers.response.unwrap();
         assert_eq!(response.remove, ["server", "x-powered-by"]);
         assert!(response.add.is_empty());
         assert_eq!(problems.len(), 3);

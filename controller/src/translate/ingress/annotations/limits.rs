@@ -6,7 +6,7 @@ use shared_proto::well_known::Duration;
 
 use super::table::{
     PROXY_CONNECT_TIMEOUT, PROXY_NEXT_UPSTREAM, PROXY_NEXT_UPSTREAM_TIMEOUT,
-    PROXY_NEXT_UPSTREAM_TRIES, TIMEOUT,
+    PROXY_NEXT_UPSTREAM_TRIES, PROXY_READ_TIMEOUT, PROXY_SEND_TIMEOUT, TIMEOUT,
 };
 use super::value::{self, ValueError};
 use super::{Annotations, Problems, ingress_nginx};
@@ -28,6 +28,14 @@ pub(crate) fn parse_timeout(
 ) -> Option<Timeout> {
     let seconds = annotations.get(&TIMEOUT, seconds, problems)?;
     (seconds > 0).then_some(Timeout(duration(seconds)))
+}
+
+/// Reads the seconds that may pass without a byte in either direction.
+pub(crate) fn parse_idle(annotations: &Annotations<'_>, problems: &mut Problems) -> Option<i64> {
+    let positive = |raw: &str| value::integer_within(raw, 1, LONGEST);
+    let keys = [&PROXY_READ_TIMEOUT, &PROXY_SEND_TIMEOUT];
+    let all = keys.map(|key| annotations.get(key, positive, problems));
+    all.into_iter().flatten().max()
 }
 
 pub(super) fn seconds(raw: &str) -> value::Value<i64> {

@@ -17,11 +17,19 @@
 //! Mistakes of values are the same for all hosts of an Ingress, so they are reported once per Ingress, by [`check`], not by
 //! its hosts. Both are pure functions of the Ingress.
 
+mod auth;
+mod auth_filters;
+mod auth_server;
+mod auth_url;
+mod basic_auth;
+mod body_size;
 pub(super) mod canary;
+mod client_limit;
 mod cors;
 mod destination;
 mod downstream_tls;
 pub(super) mod fallback;
+mod filters;
 mod header_control;
 mod hosts;
 pub(super) mod ingress_nginx;
@@ -32,6 +40,7 @@ mod mirror;
 mod rate_limit;
 mod redirect;
 mod rewrite;
+mod secret_text;
 mod semantics;
 mod source_range;
 pub mod table;
@@ -42,6 +51,7 @@ pub(super) mod traffic;
 pub mod unsupported;
 mod upstream_tls;
 pub mod value;
+mod variables;
 
 use std::ops::Bound;
 
@@ -51,8 +61,10 @@ use super::route::Route;
 use super::{Context, Diagnostics, object_ref};
 use crate::model::{Diagnostic, Ingress, Reason, Semantics};
 pub(crate) use downstream_tls::Authority;
+pub(super) use filters::filters;
 pub(crate) use matching::Identity;
 pub(crate) use redirect::Https;
+pub(super) use source_range::cidr_ranges;
 use table::Key;
 use value::{Value, ValueError};
 
@@ -133,6 +145,11 @@ impl<'a> Annotations<'a> {
     /// All annotations: full key and raw value.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.ingress.annotations.iter().map(|(k, v)| (&**k, &**v))
+    }
+
+    /// The namespace of the Ingress.
+    pub(crate) fn namespace(&self) -> &'a str {
+        &self.ingress.namespace
     }
 
     fn raw(&self, full: &str) -> Option<&'a str> {
@@ -247,6 +264,18 @@ pub(crate) struct Settings {
     pub(crate) upstream_tls: Option<upstream_tls::UpstreamTls>,
     /// Choice among endpoints.
     pub(crate) load_balance: Option<load_balance::LoadBalance>,
+    /// Who may come in.
+    pub(crate) auth: Option<auth::Auth>,
+    /// Limits on the requests of each client address.
+    pub(crate) client_limit: Option<client_limit::ClientLimit>,
+    /// Largest request body in bytes.
+    pub(crate) body_size: Option<u64>,
+    /// Seconds that may pass without a byte in either direction.
+    pub(crate) idle_timeout: Option<i64>,
+    /// Requests are not logged.
+    pub(crate) no_access_log: bool,
+    /// Redirects within the host have no scheme and host.
+    pub(crate) relative_redirects: bool,
     /// Backends of registries.
     pub(crate) destination: Option<destination::Destinations>,
 }
@@ -282,6 +311,13 @@ impl Settings {
             rate_limit: rate_limit::parse(annotations, found),
             source_range: source_range::parse(annotations, found),
             upstream_tls: upstream_tls::parse(annotations, found),
+            auth: auth::parse(annotations, found),
+            client_limit: client_limit::parse(annotations, found),
+            body_size: body_size::parse(annotations, found),
+            idle_timeout: limits::parse_idle(annotations, found),
+            no_access_log: annotations.get(&table::ENABLE_ACCESS_LOG, value::boolean, found)
+                == Some(false),
+            relative_redirects: annotations.is_on(&table::RELATIVE_REDIRECTS, found),
             denied: false,
         };
         unsupported::report(annotations, found);
@@ -343,7 +379,7 @@ pub(super) fn apply(context: Context<'_>, route: &mut Route<'_>, diagnostics: &m
         matching.apply(&mut route.http.r#match);
     }
     if let Some(control) = &settings.header_control {
-        control.apply(&mut route.http);
+        route.http.headers = Some(control.headers(context, route.ingress, diagnostics));
     }
     if let Some(redirect) = &settings.redirect {
         redirect.answer(&mut route.http);
@@ -365,12 +401,16 @@ const UNAVAILABLE: u32 = 503;
 
 /// Closes a route whose Ingress restricts access in a way that cannot be put into effect. The last step of all.
 pub(super) fn close(route: &mut Route<'_>) {
-    if !route.settings.denied {
-        return;
+    if route.settings.denied {
+        make_unavailable(&mut route.http);
     }
-    route.http = HttpRoute {
-        name: std::mem::take(&mut route.http.name),
-        r#match: std::mem::take(&mut route.http.r#match),
+}
+
+/// Answers all requests of a route with 503.
+pub(super) fn make_unavailable(http: &mut HttpRoute) {
+    *http = HttpRoute {
+        name: std::mem::take(&mut http.name),
+        r#match: std::mem::take(&mut http.r#match),
         direct_response: Some(HttpDirectResponse {
             status: UNAVAILABLE,
             body: None,

@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 
+use serde_json::{Value, json};
 use shared_proto::networking::v1alpha3::{
     HttpFilter, HttpRoute, IpAccessControl, http_filter::Filter,
 };
@@ -12,6 +13,7 @@ use super::table::{ALLOWLIST_SOURCE_RANGE, DENYLIST_SOURCE_RANGE, Key, WHITELIST
 use super::value::{self, ValueError};
 use super::{Annotations, Problems};
 use crate::model::{Reason, Semantics};
+use crate::translate::ingress::filters::{message, typed_extension};
 
 /// Names of the filters, part of the output. Filters of different names all have to let a request in.
 const ALLOW_FILTER: &str = "ip-access-control";
@@ -113,6 +115,22 @@ fn first_key(annotations: &Annotations<'_>, key: &Key) -> &'static str {
     key.full().find(present).unwrap_or(key.higress)
 }
 
+/// Envoy's predicate for the addresses of a list.
+fn is_in(list: &[String]) -> Value {
+    let input = message(
+        "envoy.extensions.matching.common_inputs.network.v3.SourceIPInput",
+        json!({}),
+    );
+    let matcher = message(
+        "envoy.extensions.matching.input_matchers.ip.v3.Ip",
+        json!({"cidr_ranges": cidr_ranges(list), "stat_prefix": "source_range"}),
+    );
+    json!({"single_predicate": {
+        "input": typed_extension("address", input),
+        "custom_match": typed_extension("blocks", matcher),
+    }})
+}
+
 /// No entry of the list can be used.
 struct Unusable;
 
@@ -156,7 +174,7 @@ fn list(
     Some(Ok(List::Blocks(blocks)))
 }
 
-fn is_block(text: &str) -> bool {
+pub(super) fn is_block(text: &str) -> bool {
     let (address, length) = match text.split_once('/') {
         Some((address, length)) => (address, Some(length)),
         None => (text, None),
@@ -171,7 +189,32 @@ fn is_block(text: &str) -> bool {
     })
 }
 
+/// Envoy's form of addresses and CIDR blocks.
+pub(in crate::translate::ingress) fn cidr_ranges(blocks: &[String]) -> Value {
+    let range = |block: &String| {
+        let (address, length) = block.split_once('/').unwrap_or((block, ""));
+        let whole = if address.contains(':') { 128 } else { 32 };
+        json!({"address_prefix": address, "prefix_len": length.parse().unwrap_or(whole)})
+    };
+    blocks.iter().map(range).collect()
+}
+
 impl SourceRange {
+    /// Envoy's predicate for clients that may use the route for their address alone; `None` when there are none.
+    pub(super) fn inside(&self) -> Option<Value> {
+        if self.nobody || self.allowed.is_empty() {
+            return None;
+        }
+        let mut all: Vec<Value> = self.allowed.iter().map(|list| is_in(list)).collect();
+        if !self.denied.is_empty() {
+            all.push(json!({"not_matcher": is_in(&self.denied)}));
+        }
+        match all.as_slice() {
+            [one] => Some(one.clone()),
+            _ => Some(json!({"and_matcher": {"predicate": all}})),
+        }
+    }
+
     /// Adds the filters, or answers all requests when nobody may come in.
     pub(crate) fn apply(&self, http: &mut HttpRoute) {
         if self.nobody {

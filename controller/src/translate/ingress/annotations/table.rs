@@ -57,6 +57,12 @@ pub enum Family {
     Destination,
     /// Who the client is.
     Auth,
+    /// Limits on the requests of each client address.
+    ClientLimit,
+    /// Request bodies.
+    Body,
+    /// The access log.
+    AccessLog,
     /// Dubbo and MCP servers.
     Protocols,
 }
@@ -183,6 +189,9 @@ keys! {
     Redirect Host {
         APP_ROOT "app-root" Both, "path", "requests for `/` are sent there with 302; the newest Ingress of the host decides";
     }
+    Redirect Route {
+        RELATIVE_REDIRECTS "relative-redirects" Both, "boolean (false)", "redirects of the gateway within the host have no scheme and host";
+    }
     Cors Route {
         ENABLE_CORS "enable-cors" Both, "boolean (false)", "cross-origin requests are allowed as the other cors keys say";
         CORS_ALLOW_ORIGIN "cors-allow-origin" Both, "comma list of origins, `https://*.example.com` or `*` (`*`)", "origins that may send requests";
@@ -213,6 +222,8 @@ keys! {
     }
     Timeout Route {
         TIMEOUT "timeout" Higress, "seconds; 0 = none (0)", "bound on a request from its end to the end of the answer";
+        PROXY_READ_TIMEOUT "proxy-read-timeout" Both, "seconds (none)", "a request is given up after this time without a byte in either direction; the longer one of this and proxy-send-timeout holds";
+        PROXY_SEND_TIMEOUT "proxy-send-timeout" Both, "seconds (none)", "the same as proxy-read-timeout";
     }
     Timeout Service {
         PROXY_CONNECT_TIMEOUT "proxy-connect-timeout" Both, "seconds above 0 (10)", "bound on the time to connect to an endpoint";
@@ -269,6 +280,33 @@ keys! {
         RESPONSE_HEADER_ADD "response-header-control-add" Higress, "lines of name and value", "headers that are added to answers";
         RESPONSE_HEADER_UPDATE "response-header-control-update" Higress, "lines of name and value", "headers of answers that are set";
         RESPONSE_HEADER_REMOVE "response-header-control-remove" Higress, "comma list of names", "headers that are removed from answers";
+    }
+    Auth Route {
+        AUTH_URL "auth-url" Both, "http or https URL; its host may be $host", "this server is asked about every request: 2xx lets it pass, anything else is the answer";
+        AUTH_METHOD "auth-method" Both, "method (GET)", "method of the question; for servers that are no Service of the cluster GET or HEAD";
+        AUTH_RESPONSE_HEADERS "auth-response-headers" Both, "comma list of header names", "backends get these headers as that server answered them, and never as a client sent them";
+        AUTH_SIGNIN "auth-signin" Both, "URL; $host, $scheme, $request_uri and $escaped_request_uri stand for those of the request", "clients that it answers with 401 are sent there with 302";
+        AUTH_SIGNIN_REDIRECT_PARAM "auth-signin-redirect-param" Both, "name (rd)", "query parameter of auth-signin with the URL of the request, added unless it is there";
+        AUTH_REQUEST_REDIRECT "auth-request-redirect" Both, "text; $host, $scheme and $request_uri stand for those of the request ($request_uri)", "header X-Auth-Request-Redirect of the question";
+        AUTH_ALWAYS_SET_COOKIE "auth-always-set-cookie" Both, "boolean (false)", "cookies that the server sets reach clients that it refuses, too";
+        AUTH_TYPE "auth-type" Both, "basic", "clients need a user and a password";
+        AUTH_SECRET "auth-secret" Both, "[namespace/]secret of the same namespace", "the users and hashes of their passwords, made by `htpasswd -s`";
+        AUTH_SECRET_TYPE "auth-secret-type" Both, "auth-file or auth-map (auth-file)", "the Secret has a password file in its field auth, or a field for each user";
+        SATISFY "satisfy" Both, "all or any (all)", "with any, clients of an allowed address need not prove who they are";
+        ENABLE_GLOBAL_AUTH "enable-global-auth" Both, "boolean", "there is no authentication for all hosts, so there is nothing to take part in";
+    }
+    ClientLimit Route {
+        LIMIT_RPS "limit-rps" Both, "whole number; 0 = none (0)", "requests per second of each client address at a gateway instance, others get 503";
+        LIMIT_RPM "limit-rpm" Both, "whole number; 0 = none (0)", "requests per minute of each client address; holds beside limit-rps";
+        LIMIT_BURST_MULTIPLIER "limit-burst-multiplier" Both, "whole number above 0 (5)", "how many times the limit may come at once";
+        LIMIT_WHITELIST "limit-whitelist" Both, "comma list of addresses and CIDR blocks", "clients that are not counted";
+        LIMIT_ALLOWLIST "limit-allowlist" Both, "comma list of addresses and CIDR blocks", "the same as limit-whitelist";
+    }
+    Body Route {
+        PROXY_BODY_SIZE "proxy-body-size" Both, "bytes, or a number with k, m or g; 0 = unbounded (0)", "larger request bodies get 413";
+    }
+    AccessLog Route {
+        ENABLE_ACCESS_LOG "enable-access-log" Both, "boolean (true)", "requests are written to the gateway's access log";
     }
     Destination Route {
         DESTINATION "destination" Higress, "lines of [weight%] host[:port] [subset]", "backends of registries, for paths whose backend is the McpBridge default";

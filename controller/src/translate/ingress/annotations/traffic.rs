@@ -31,7 +31,9 @@ pub(crate) fn apply(context: Context<'_>, route: &mut Route<'_>, diagnostics: &m
 
 /// Lets in only those who may.
 pub(crate) fn restrict(settings: &Settings, http: &mut HttpRoute) {
-    if let Some(range) = &settings.source_range {
+    // Where an address is one of two ways in, the filter of the other one looks at it.
+    let only = settings.auth.as_ref().is_none_or(|auth| !auth.or_address);
+    if let (Some(range), true) = (&settings.source_range, only) {
         range.apply(http);
     }
 }

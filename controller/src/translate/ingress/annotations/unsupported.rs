@@ -34,7 +34,6 @@ rows! {
     warn {
         // Routes and redirects
         "service-upstream": "send requests to the Service's address, not to its endpoints", "endpoints are always used; remove it";
-        "relative-redirects": "send redirects without scheme and host", "locations are absolute; remove it";
         "proxy-redirect-from": "replace this part of the backend's Location header", "let the backend send the location that clients should see";
         "proxy-redirect-to": "replace a part of the backend's Location header by this", "let the backend send the location that clients should see";
         // TLS with clients
@@ -57,24 +56,22 @@ rows! {
         "session-cookie-conditional-samesite-none": "leave SameSite=None out for old browsers", "let the application set a cookie of its own";
         "session-cookie-change-on-failure": "choose another endpoint when one fails", "a hash leads to another endpoint by itself when one is gone; remove it";
         // Access
-        "enable-global-auth": "take part in the authentication of all hosts", "there is none; remove it";
-        "satisfy": "let one of several restrictions of access be enough", "all of them have to be met";
+        "auth-realm": "name what the password is for", "clients are shown the URL; remove it";
+        "auth-proxy-set-headers": "set headers of the question to auth-url", "let that server do without them";
+        "auth-cache-key": "keep answers of auth-url", "every request is asked about; let that server keep them";
+        "auth-cache-duration": "bound the life of answers of auth-url", "every request is asked about; remove it";
+        "auth-keepalive": "keep connections to auth-url", "they are kept; remove it";
+        "auth-keepalive-requests": "bound the requests of a connection to auth-url", "they are not bounded; remove it";
+        "auth-keepalive-timeout": "bound the life of a connection to auth-url", "the default of the gateway is used; remove it";
+        "auth-keepalive-share-vars": "share variables with auth-url", "there are none; remove it";
         "enable-modsecurity": "inspect requests with ModSecurity", "use a Wasm plugin with a firewall";
         "enable-owasp-core-rules": "load the OWASP rules", "use a Wasm plugin with a firewall";
         "modsecurity-transaction-id": "set the transaction id of ModSecurity", "use a Wasm plugin with a firewall";
         "modsecurity-snippet": "add rules of ModSecurity", "use a Wasm plugin with a firewall";
         // Limits
-        "limit-rps": "limit requests per second of each client address", "higress.io/route-limit-rps limits those of all clients together";
-        "limit-rpm": "limit requests per minute of each client address", "higress.io/route-limit-rpm limits those of all clients together";
-        "limit-burst-multiplier": "set the burst of limit-rps and limit-rpm", "use higress.io/route-limit-burst-multiplier with higress.io/route-limit-rps";
-        "limit-connections": "limit connections of each client address", "use higress.io/route-limit-rps, or limits of the backend";
+        "limit-connections": "limit connections of each client address", "connections are not counted by client; use limit-rps, which counts requests";
         "limit-rate": "limit the bytes per second of an answer", "limit them in the backend";
         "limit-rate-after": "begin limit-rate after so many bytes", "limit them in the backend";
-        "limit-allowlist": "except addresses from limits", "give them an Ingress of their own host";
-        "limit-whitelist": "except addresses from limits", "give them an Ingress of their own host";
-        "proxy-read-timeout": "bound the time between two reads from a backend", "higress.io/timeout bounds the whole request";
-        "proxy-send-timeout": "bound the time between two writes to a backend", "higress.io/timeout bounds the whole request";
-        "proxy-body-size": "refuse larger request bodies with 413", "bodies are not bounded; refuse them in the backend";
         "client-body-buffer-size": "set the buffer of request bodies", "bodies are streamed; remove it";
         "proxy-buffering": "decide whether answers are buffered", "they are streamed; remove it";
         "proxy-request-buffering": "decide whether request bodies are buffered", "they are streamed; remove it";
@@ -95,7 +92,6 @@ rows! {
         "mirror-target": "send copies of requests to a URL", "use mirror-target-service or mirror-target-fqdn";
         "mirror-host": "set the host of copies", "copies have the host of the request with -shadow";
         "mirror-request-body": "decide whether copies have a body", "they have; remove it";
-        "enable-access-log": "turn the access log off for these routes", "filter the log by route name";
         "enable-rewrite-log": "log rewrites", "ask the pilot's /debug pages where a route leads";
         "enable-opentelemetry": "turn tracing on or off for these routes", "tracing is set for the gateway as a whole";
         "opentelemetry-operation-name": "name the spans", "spans have the name of the route";
@@ -112,24 +108,6 @@ rows! {
         "mcp-sse-stateful-param-name": "name the session parameter of load-balance: mcp-sse", "not supported yet";
     }
     deny {
-        "auth-type": "ask clients for a password", "let the backend do so, or protect the host with auth-tls-secret";
-        "auth-secret": "name the users and passwords", "let the backend ask for a password";
-        "auth-secret-type": "say how the users are stored", "let the backend ask for a password";
-        "auth-realm": "name what the password is for", "let the backend ask for a password";
-        "auth-url": "ask another server whether a request is allowed", "let the backend do so, or protect the host with auth-tls-secret";
-        "auth-method": "set the method of the question to auth-url", "let the backend authenticate";
-        "auth-signin": "redirect clients to a login page", "let the backend redirect them";
-        "auth-signin-redirect-param": "name the parameter of the login page", "let the backend redirect them";
-        "auth-response-headers": "pass headers of auth-url to the backend", "let the backend authenticate";
-        "auth-request-redirect": "set a header of the question to auth-url", "let the backend authenticate";
-        "auth-proxy-set-headers": "set headers of the question to auth-url", "let the backend authenticate";
-        "auth-cache-key": "keep answers of auth-url", "let the backend authenticate";
-        "auth-cache-duration": "bound the life of answers of auth-url", "let the backend authenticate";
-        "auth-keepalive": "keep connections to auth-url", "let the backend authenticate";
-        "auth-keepalive-requests": "bound the requests of a connection to auth-url", "let the backend authenticate";
-        "auth-keepalive-timeout": "bound the life of a connection to auth-url", "let the backend authenticate";
-        "auth-keepalive-share-vars": "share variables with auth-url", "let the backend authenticate";
-        "auth-always-set-cookie": "pass cookies of auth-url to clients", "let the backend authenticate";
         "auth-snippet": "run nginx code before the question to auth-url", "such code is never run; let the backend authenticate";
         "auth-tls-match-cn": "allow only client certificates with such a name", "issue them from an authority of their own and name that in auth-tls-secret";
     }
@@ -198,8 +176,7 @@ mod tests {
             assert!(!KEYS.iter().any(|key| key.reads(row.name)), "{}", row.name);
             assert_eq!(
                 row.denies,
-                row.name.starts_with("auth-") && !row.name.starts_with("auth-tls-")
-                    || row.name == "auth-tls-match-cn"
+                ["auth-snippet", "auth-tls-match-cn"].contains(&row.name)
             );
         }
     }
@@ -225,7 +202,7 @@ mod tests {
     #[case("nginx/exact-match-header-x", &[Reason::IneffectiveAnnotation])]
     #[case("nginx/timeout", &[Reason::IneffectiveAnnotation])]
     #[case("nginx/canary", &[])]
-    #[case("higress/auth-type", &[Reason::AccessDenied])]
+    #[case("higress/auth-snippet", &[Reason::AccessDenied])]
     fn others(#[case] key: &str, #[case] expected: &[Reason]) {
         assert_eq!(reported(key), expected);
     }
