@@ -33,6 +33,8 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Print the objects that would be served; mistakes go to standard error
     Translate(Box<TranslateArgs>),
+    /// Tell where Ingresses written for ingress-nginx get another result here, with a request that shows it
+    Audit(Box<AuditArgs>),
     /// Print the reference of annotations: those that are read, and those that do nothing here
     Annotations(AnnotationsArgs),
 }
@@ -75,6 +77,33 @@ pub struct TranslateArgs {
     /// What is served.
     #[command(flatten)]
     pub scope: ScopeArgs,
+}
+
+/// Flags of `audit`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 nothing differs, 1 differences were found, 2 mistakes in flags or files that cannot be read."
+)]
+pub struct AuditArgs {
+    /// Manifest, folder of manifests, or `-` for standard input; may be given several times
+    #[arg(short, long = "file", value_name = "PATH", required = true)]
+    pub file: Vec<PathBuf>,
+    /// Form of the output
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: AuditFormat,
+    /// What is served. Ingresses of class nginx and those without a class are looked at whatever --ingress-class is.
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+}
+
+/// Forms of the report of `audit`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum AuditFormat {
+    /// A table with notes and a summary.
+    #[default]
+    Text,
+    /// One object, for programs.
+    Json,
 }
 
 /// Flags of `annotations`.

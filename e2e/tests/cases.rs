@@ -36,9 +36,13 @@ const MODES: [Mode; 4] = [
     },
 ];
 
-/// Cases that hold with scoped routes only: one is about the scope header, the other about the fallback from an exact to a
+/// Cases that hold with scoped routes only: one is about the scope header, the others about the fallback from an exact to a
 /// wildcard host, which plain routes do not have.
-const SCOPED_ONLY: [&str; 2] = ["ingress/scope-header", "ingress/hosts-exact-fallback"];
+const SCOPED_ONLY: [&str; 3] = [
+    "ingress/scope-header",
+    "ingress/hosts-exact-fallback",
+    "ingress/semantics-hosts",
+];
 
 /// Cases that run at the same time.
 const PARALLEL: usize = 4;

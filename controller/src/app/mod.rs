@@ -1,5 +1,6 @@
 //! Wiring: the one place that sees all stages.
 
+mod audit;
 mod hold_off;
 mod http;
 mod offline;
@@ -62,6 +63,17 @@ pub fn run(args: Args) -> ExitCode {
         Command::Translate(translate_args) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
             match offline::run(*translate_args, &mut out, &mut err) {
+                Ok(true) => ExitCode::SUCCESS,
+                Ok(false) => ExitCode::FAILURE,
+                Err(error) => {
+                    eprintln!("error: {error:#}");
+                    flags::USAGE.into()
+                }
+            }
+        }
+        Command::Audit(audit_args) => {
+            let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
+            match audit::run(*audit_args, &mut out, &mut err) {
                 Ok(true) => ExitCode::SUCCESS,
                 Ok(false) => ExitCode::FAILURE,
                 Err(error) => {

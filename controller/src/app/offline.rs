@@ -10,7 +10,7 @@ use shared_proto::Config;
 
 use crate::app::pipeline::Pipeline;
 use crate::args::{OutputFormat, TranslateArgs};
-use crate::ingest;
+use crate::ingest::{self, Change};
 use crate::model::{Diagnostic, Place, Scope, Severity};
 use crate::translate::ingress::Source;
 use crate::translate::names;
@@ -24,20 +24,7 @@ pub(super) fn run(
     out: &mut impl Write,
     err: &mut impl Write,
 ) -> anyhow::Result<bool> {
-    let change = if args.file.as_os_str() == STDIN {
-        let mut content = Vec::new();
-        let read = io::stdin().read_to_end(&mut content);
-        read.context("-f -: standard input cannot be read")?;
-        ingest::parse(STDIN, &content)
-    } else {
-        let path = args.file.as_path();
-        ingest::load(path).with_context(|| {
-            format!(
-                "-f {}: cannot be read; give a manifest, a folder of them, or `-`",
-                path.display()
-            )
-        })?
-    };
+    let change = read(&args.file)?;
     let scope = Arc::new(Scope::from(args.scope));
     let mut pipeline = Pipeline::new(scope.clone());
     pipeline.apply(change);
@@ -82,7 +69,7 @@ fn say(diagnostics: &[Diagnostic], err: &mut impl Write) -> anyhow::Result<()> {
 }
 
 /// A reader that has seen enough (`| head`) is no failure.
-fn until_closed(written: anyhow::Result<()>) -> anyhow::Result<()> {
+pub(super) fn until_closed(written: anyhow::Result<()>) -> anyhow::Result<()> {
     let closed = |error: &anyhow::Error| {
         let error = error.downcast_ref::<io::Error>();
         error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
@@ -102,6 +89,22 @@ fn nothing(file: &Path, pipeline: &Pipeline, scope: &Scope) -> String {
             "{file} has no Ingress of class {class}, so that there is nothing to serve; give --ingress-class for another class"
         ),
     }
+}
+
+/// Reads a manifest, a folder of manifests, or standard input.
+pub(super) fn read(path: &Path) -> anyhow::Result<Change> {
+    if path.as_os_str() == STDIN {
+        let mut content = Vec::new();
+        let read = io::stdin().read_to_end(&mut content);
+        read.context("-f -: standard input cannot be read")?;
+        return Ok(ingest::parse(STDIN, &content));
+    }
+    ingest::load(path).with_context(|| {
+        format!(
+            "-f {}: cannot be read; give a manifest, a folder of them, or `-`",
+            path.display()
+        )
+    })
 }
 
 /// Writes its sources into each object.

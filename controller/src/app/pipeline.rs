@@ -8,7 +8,7 @@ use shared_proto::{Config, ConfigKey};
 use crate::app::reports::{ReportSource, Reports};
 use crate::app::sharing::Sharing;
 use crate::ingest::Change;
-use crate::model::{Diagnostic, ObjectKind, Scope, Upstream, cap_per_object};
+use crate::model::{Diagnostic, Ingress, ObjectKind, Scope, Upstream, cap_per_object};
 use crate::resolve::{Dirty, Resolver};
 use crate::translate::ingress::{
     HostInputs, Shared, Source, Unit, UpstreamInputs, UpstreamUnit, annotations, needs,
@@ -177,6 +177,21 @@ impl Pipeline {
             add(unit.destination_rule, unit.sources);
         }
         all
+    }
+
+    /// All hosts, in no order.
+    pub(super) fn hosts(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.resolver.hosts()
+    }
+
+    /// An Ingress, if it is served.
+    pub(super) fn ingress(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<&Arc<Ingress>> {
+        self.resolver.ingress(namespace, name)
+    }
+
+    /// The options that decide what is served.
+    pub(super) fn scope(&self) -> &Scope {
+        self.resolver.scope()
     }
 
     /// The output.

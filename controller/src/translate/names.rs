@@ -90,6 +90,11 @@ pub fn app_root_route(host: &str) -> String {
     join(&[host, "app-root"])
 }
 
+/// Name of the route for requests that ask what other origins may send to a route.
+pub fn preflight_route(route: &str) -> String {
+    join(&[route, "preflight"])
+}
+
 /// Name of the route for requests that nothing else of a host takes.
 pub fn not_found_route(host: &str) -> String {
     join(&[host, "not-found"])

@@ -32,7 +32,10 @@ const LONGEST_AGE: i64 = 315_360_000;
 
 /// What the family asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Cors(CorsPolicy);
+pub(crate) struct Cors {
+    policy: CorsPolicy,
+    semantics: Semantics,
+}
 
 /// Reads the family.
 pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> Option<Cors> {
@@ -45,7 +48,7 @@ pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> O
     let age = |raw: &str| value::integer_within(raw, -1, LONGEST_AGE);
     let credentials = annotations.get(&CORS_ALLOW_CREDENTIALS, value::boolean, problems);
     let expose = tokens(annotations, &CORS_EXPOSE_HEADERS, problems);
-    Some(Cors(CorsPolicy {
+    let policy = CorsPolicy {
         allow_origins: origins(annotations, problems),
         allow_methods: tokens(annotations, &CORS_ALLOW_METHODS, problems)
             .unwrap_or_else(|| METHODS.map(str::to_owned).into()),
@@ -62,7 +65,9 @@ pub(crate) fn parse(annotations: &Annotations<'_>, problems: &mut Problems) -> O
             nanos: 0,
         }),
         ..CorsPolicy::default()
-    }))
+    };
+    let semantics = annotations.semantics();
+    Some(Cors { policy, semantics })
 }
 
 fn default_headers(semantics: Semantics) -> Vec<String> {
@@ -165,7 +170,15 @@ fn origin(item: &str, semantics: Semantics) -> Value<MatchType> {
 impl Cors {
     /// Sets the policy of a route.
     pub(crate) fn apply(&self, http: &mut HttpRoute) {
-        http.cors_policy = Some(self.0.clone());
+        http.cors_policy = Some(self.policy.clone());
+    }
+
+    /// The route for requests that ask what is allowed, where ingress-nginx answers them before everything else.
+    pub(crate) fn preflight(&self, http: &HttpRoute) -> Option<HttpRoute> {
+        match self.semantics {
+            Semantics::Higress => None,
+            Semantics::IngressNginx => ingress_nginx::cors::preflight(&self.policy, http),
+        }
     }
 }
 
@@ -179,7 +192,7 @@ mod tests {
         let mut all = vec![("nginx/enable-cors", "true")];
         all.extend(list);
         let (cors, problems) = problems_of(&all, parse);
-        (cors.unwrap().0, problems.len())
+        (cors.unwrap().policy, problems.len())
     }
 
     #[test]
@@ -265,7 +278,7 @@ mod tests {
             ("nginx.ingress.kubernetes.io/cors-allow-origin", origin),
         ];
         let (cors, problems) = parsed_as(Semantics::IngressNginx, &list, parse);
-        let policy = cors.unwrap().0;
+        let policy = cors.unwrap().policy;
         assert_eq!(problems, []);
         let expected = matching(MatchType::Regex(expected.to_owned()));
         assert_eq!(policy.allow_origins, [expected]);

@@ -381,6 +381,14 @@ pub(super) fn apply(context: Context<'_>, route: &mut Route<'_>, diagnostics: &m
     if let Some(control) = &settings.header_control {
         route.http.headers = Some(control.headers(context, route.ingress, diagnostics));
     }
+    let cors = settings.cors.as_ref();
+    if let Some(http) = cors.and_then(|cors| cors.preflight(&route.http)) {
+        let preflight = Route {
+            http,
+            ..route.clone()
+        };
+        route.before.push(preflight);
+    }
     if let Some(redirect) = &settings.redirect {
         redirect.answer(&mut route.http);
     }

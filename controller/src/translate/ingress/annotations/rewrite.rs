@@ -242,6 +242,10 @@ fn by_target(
         PathKind::PrefixRegex | PathKind::FullRegex | PathKind::AnyCaseRegex { .. } => {
             return whole(target, path);
         }
+        // It stays as it is. An empty path would be none.
+        PathKind::Prefix if path.path == "/" && new.trim_end_matches('/').is_empty() => {
+            return (None, None);
+        }
         PathKind::Prefix if path.path == "/" => ("^(/.+)?/?$".to_owned(), {
             format!("{}\\1", new.trim_end_matches('/'))
         }),
@@ -343,7 +347,6 @@ mod tests {
     #[case("/bar", PathKind::Prefix, "/foo", "^/foo", "/bar")]
     #[case("/", PathKind::Prefix, "/foo", "^/foo/?", "/")]
     #[case("/bar", PathKind::Prefix, "/", "^(/.+)?/?$", r"/bar\1")]
-    #[case("/", PathKind::Prefix, "/", "^(/.+)?/?$", r"\1")]
     #[case("/bar", PathKind::Exact, "/foo", "^/foo$", "/bar")]
     fn targets(
         #[case] target: &str,
@@ -359,6 +362,13 @@ mod tests {
             (regex.r#match.as_str(), regex.rewrite.as_str()),
             (expression, new)
         );
+    }
+
+    #[test]
+    fn the_root_for_the_root_changes_nothing() {
+        let rewrite = settings(&[("nginx/rewrite-target", "/")]);
+        let found = rewrite.of(&path(PathKind::Prefix, "/"), false);
+        assert_eq!(found, (None, None));
     }
 
     #[rstest]
