@@ -143,3 +143,121 @@ pub(super) fn touched(
     old.append(&mut new);
     old
 }
+
+#[cfg(test)]
+mod tests {
+    use shared_proto::networking::v1alpha3::EnvoyFilter;
+
+    use super::*;
+    use crate::model::change::NamespacedName;
+
+    fn facts(namespace: &str, name: &str, created: i64, yaml: &str) -> EnvoyFilterFacts {
+        let filter: EnvoyFilter = serde_yaml::from_str(yaml).unwrap();
+        let precedence = (created, name.into(), namespace.into());
+        EnvoyFilterFacts::of(&filter, NamespacedName::new(namespace, name), precedence)
+    }
+
+    fn remove(target: &str) -> String {
+        format!(
+            "{{applyTo: CLUSTER, match: {{cluster: {{name: {target}}}}}, patch: {{operation: REMOVE}}}}"
+        )
+    }
+
+    #[test]
+    fn root_first_then_priority_age_and_place() {
+        let mut index = EnvoyFilters::default();
+        let any = "{applyTo: CLUSTER, patch: {operation: REMOVE}}";
+        let two = format!("{}, {any}", remove("c"));
+        for (namespace, name, created, priority, patches) in [
+            ("own", "young", 2, 0, two.as_str()),
+            ("own", "old", 1, 0, any),
+            ("own", "urgent", 3, -1, any),
+            ("root", "late", 9, 9, any),
+            ("other", "foreign", 0, 0, any),
+        ] {
+            let yaml = format!("{{priority: {priority}, configPatches: [{patches}]}}");
+            index.insert(&facts(namespace, name, created, &yaml));
+        }
+        let class = ProxyClass {
+            namespace: "own".into(),
+            labels: BTreeMap::new(),
+            secrets: false,
+            metadata: BTreeMap::new(),
+        };
+        let found = index.lookup(PatchQuery {
+            class: &class,
+            root_namespace: "root",
+            targets: &[Target::Clusters, Target::Cluster("c".into())],
+        });
+        let found: Vec<(&str, usize)> = found
+            .iter()
+            .map(|patch| (&*patch.owner.name.name, patch.at))
+            .collect();
+        let expected = [
+            ("late", 0),
+            ("urgent", 0),
+            ("old", 0),
+            ("young", 0),
+            ("young", 1),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn only_what_differs_was_touched() {
+        let version = |patches: &[&str]| {
+            let patches: Vec<String> = patches.iter().map(|patch| remove(patch)).collect();
+            facts(
+                "n",
+                "f",
+                0,
+                &format!("{{configPatches: [{}]}}", patches.join(", ")),
+            )
+        };
+        let old = version(&["a", "b", "c"]);
+        for (new, expected) in [
+            (version(&["a", "b", "c"]), vec![]),
+            (version(&["a", "x", "c"]), vec!["b", "x"]),
+            (version(&["x", "a", "b", "c"]), vec!["x"]),
+            (version(&["a", "c"]), vec!["b"]),
+            // What was before another one is behind it.
+            (version(&["b", "a", "c"]), vec!["a", "b", "b", "a"]),
+        ] {
+            let touched = touched(Some(&old), Some(&new));
+            let names: Vec<&str> = touched
+                .iter()
+                .map(|patch| patch.cluster().unwrap().name.as_str())
+                .collect();
+            assert_eq!(names, expected);
+        }
+        let young = facts(
+            "n",
+            "f",
+            1,
+            &format!("{{configPatches: [{}]}}", remove("a")),
+        );
+        assert_eq!(
+            touched(Some(&old), Some(&young)).len(),
+            4,
+            "another precedence"
+        );
+    }
+
+    #[test]
+    fn what_is_removed_leaves_nothing() {
+        let mut index = EnvoyFilters::default();
+        let of = |name: &str| {
+            let text = "{configPatches: [{applyTo: CLUSTER, match: {proxy: {proxyVersion: '1', metadata: {A: b}}}, \
+                        patch: {operation: ADD, value: {name: c}}}]}";
+            facts("n", name, 0, text)
+        };
+        index.insert(&of("f"));
+        index.insert(&of("g"));
+        index.remove(&of("f"));
+        let keys: Vec<&str> = index.metadata_keys().map(|key| &**key).collect();
+        assert_eq!(keys, ["A", "ISTIO_VERSION"]);
+        assert_eq!(index.added().count(), 1);
+        index.remove(&of("g"));
+        assert_eq!(index, EnvoyFilters::default());
+    }
+}

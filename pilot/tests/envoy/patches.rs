@@ -24,6 +24,7 @@ pub const TESTS: &[(&str, fn())] = &[
     ("every_sort_of_patch_is_accepted_sotw", || {
         every_sort_of_patch_is_accepted(XdsProtocol::Sotw);
     }),
+    ("gateways_are_told_apart", gateways_are_told_apart),
     (
         "a_bad_patch_harms_only_itself",
         a_bad_patch_harms_only_itself,
@@ -197,6 +198,40 @@ fn every_sort_of_patch_is_accepted(protocol: XdsProtocol) {
         http::get(at, "a.test", "/", &[]).header("x-rc").is_none()
             && http::get(own, "any", "/", &[]).status == 0
     });
+    pilot.assert_accepted(&envoy);
+}
+
+fn gateways_are_told_apart() {
+    let mut facts = backend("web");
+    facts.push(host("a.test", "plain", &to("web")));
+    let (pilot, envoy, at) = run(facts, XdsProtocol::Delta);
+    assert_eq!(
+        http::get(at, "a.test", "/", &[]).status,
+        200,
+        "{}",
+        envoy.log()
+    );
+    let patch = |proxy: &str, header: &str| {
+        format!(
+            "- {{applyTo: VIRTUAL_HOST, match: {{proxy: {{{proxy}}}}}, patch: {{operation: MERGE, value: \
+             {{response_headers_to_add: [{{header: {{key: {header}, value: '1'}}}}]}}}}}}\n"
+        )
+    };
+    // What the gateway is asked for now did not matter when it came.
+    let patches = patch("proxyVersion: '^[0-9]+\\.'", "x-version")
+        + &patch("metadata: {TIER: front}", "x-tier")
+        + &patch("proxyVersion: '^none'", "x-none");
+    pilot.change(vec![filter("proxies", &patches)]);
+    envoy.wait("the one for its version", || {
+        http::get(at, "a.test", "/", &[])
+            .header("x-version")
+            .is_some()
+    });
+    let answer = http::get(at, "a.test", "/", &[]);
+    assert_eq!(
+        (answer.header("x-tier"), answer.header("x-none")),
+        (None, None)
+    );
     pilot.assert_accepted(&envoy);
 }
 

@@ -364,7 +364,7 @@ impl<S: Source, R: AdsRequest> Connection<S, R> {
                 },
                 changed = self.snapshots.changed() => {
                     if changed.is_err() {
-                        return Err(Status::unavailable("the server is shutting down"));
+                        return Err(Status::unavailable("this stream gets no more updates; connect again"));
                     }
                     self.snapshot = self.snapshots.borrow_and_update().clone();
                     self.session.advance(&*self.snapshot);

@@ -17,6 +17,8 @@ const FILTERS: u32 = 3;
 const CHAIN_NAME: u32 = 7;
 const FILTER_NAME: u32 = 1;
 const TYPED_CONFIG: u32 = 4;
+/// `type_url` of an `Any`.
+const TYPE_URL: u32 = 1;
 
 /// Filters that have to be the last ones.
 const TERMINAL: [&str; 2] = [http_filters::MANAGER, "envoy.filters.network.tcp_proxy"];
@@ -163,7 +165,7 @@ fn filters_patched(
         let named = |filter: &Bytes| is_wanted(patch, filter);
         let edit = Edit {
             operation: patch.operation,
-            named: wanted(patch).map(|_| &named as &dyn Fn(&Bytes) -> bool),
+            named: list::place(patch, wanted(patch)).map(|_| &named as &dyn Fn(&Bytes) -> bool),
             value: &patch.value,
             room: 0..before_terminal(&filters),
         };
@@ -172,7 +174,8 @@ fn filters_patched(
     for filter in &mut filters {
         for patch in &merges {
             if is_wanted(patch, filter) {
-                merge_filter(types::FILTER, filter, patch, problems);
+                let named = wanted(patch).is_some();
+                merge_filter((types::FILTER, named), filter, patch, problems);
             }
         }
     }
@@ -190,16 +193,24 @@ fn filters_patched(
     filters
 }
 
-/// Merges into a filter. One whose settings come from elsewhere has none to merge with.
+/// Merges into a filter. One whose settings come from elsewhere has none to merge with; one that the patch does not name
+/// has other ones as a rule.
 pub(super) fn merge_filter(
-    message: &str,
+    (message, named): (&str, bool),
     filter: &mut Bytes,
     patch: &Patch,
     problems: &mut Problems<'_>,
 ) {
-    let has_settings = |filter: &Bytes| Fields::parse(filter).map(|f| f.contains(TYPED_CONFIG));
-    if has_settings(&patch.value) == Ok(true) && has_settings(filter) != Ok(true) {
-        return;
+    let settings = |filter: &Bytes| {
+        let settings = Fields::parse(filter).ok()?.message(TYPED_CONFIG)?;
+        Some(Fields::parse(&settings).ok()?.text(TYPE_URL).to_owned())
+    };
+    if let Some(brought) = settings(&patch.value) {
+        match settings(filter) {
+            None => return,
+            Some(own) if own != brought && !named => return,
+            Some(_) => {}
+        }
     }
     if let Some(merged) = problems.merge(message, filter, patch) {
         *filter = merged;
@@ -207,7 +218,7 @@ pub(super) fn merge_filter(
 }
 
 /// Name of the network filter that a patch asks for.
-fn wanted<'a>(patch: &'a Patch) -> Option<&'a str> {
+fn wanted(patch: &Patch) -> Option<&str> {
     let filter = patch.listener()?.filter_chain.as_ref()?.filter.as_ref()?;
     Some(filter.name.as_str()).filter(|name| !name.is_empty())
 }

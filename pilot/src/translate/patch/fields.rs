@@ -131,3 +131,50 @@ fn varint_length(bytes: &Bytes) -> usize {
     let end = bytes.iter().position(|byte| *byte < 0x80);
     end.map_or(usize::MAX, |end| end + 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use envoy_types::pb::envoy::config::route::v3::{Route, VirtualHost};
+    use proptest::prelude::*;
+    use prost::Message;
+
+    use super::*;
+
+    fn host() -> VirtualHost {
+        let route = |name: &str| Route {
+            name: name.into(),
+            ..Default::default()
+        };
+        VirtualHost {
+            name: "h".into(),
+            domains: vec!["a".into(), "b".into()],
+            routes: vec![route("1"), route("2")],
+            include_request_attempt_count: true,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn lists_are_replaced_in_their_place() {
+        let bytes = Bytes::from(host().encode_to_vec());
+        let mut fields = Fields::parse(&bytes).unwrap();
+        assert_eq!(fields.encode(), bytes);
+        assert_eq!(fields.text(1), "h");
+        assert_eq!(fields.list(2), ["a", "b"]);
+        fields.set_list(2, vec!["c".into()]);
+        let mut changed = host();
+        changed.domains = vec!["c".into()];
+        assert_eq!(fields.encode(), changed.encode_to_vec());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let bytes = Bytes::from(bytes);
+            if let Ok(fields) = Fields::parse(&bytes) {
+                // Keys and lengths may have been longer than they need to be.
+                prop_assert_eq!(Fields::parse(&fields.encode()), Ok(fields));
+            }
+        }
+    }
+}

@@ -94,8 +94,7 @@ fn filters(
             continue;
         }
         let named = |filter: &Bytes| is_wanted(patch, filter);
-        let first = patch.operation == Operation::InsertFirst;
-        let wanted = wanted(patch).filter(|_| !first);
+        let wanted = list::place(patch, wanted(patch));
         let edit = Edit {
             operation: patch.operation,
             named: wanted.map(|_| &named as &dyn Fn(&Bytes) -> bool),
@@ -107,7 +106,8 @@ fn filters(
     for filter in &mut filters {
         for patch in &merges {
             if is_wanted(patch, filter) {
-                merge_filter(types::HTTP_FILTER, filter, patch, problems);
+                let named = wanted(patch).is_some();
+                merge_filter((types::HTTP_FILTER, named), filter, patch, problems);
             }
         }
     }
@@ -133,7 +133,7 @@ fn is_router(name: &str) -> bool {
 }
 
 /// Name of the HTTP filter that a patch asks for.
-fn wanted<'a>(patch: &'a Patch) -> Option<&'a str> {
+fn wanted(patch: &Patch) -> Option<&str> {
     let filter = patch.listener()?.filter_chain.as_ref()?.filter.as_ref()?;
     let inner = filter.sub_filter.as_ref()?;
     Some(inner.name.as_str()).filter(|name| !name.is_empty())

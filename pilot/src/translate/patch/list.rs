@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::fields::Fields;
-use crate::model::envoy_filter::Operation;
+use crate::model::envoy_filter::{Operation, Patch};
 
 /// What is done to a list.
 pub(super) struct Edit<'a> {
@@ -43,6 +43,11 @@ pub(super) fn apply(list: &mut Vec<Bytes>, edit: &Edit<'_>) {
     if let Some(place) = place {
         list.insert(place.clamp(start, end), edit.value.clone());
     }
+}
+
+/// The filter that an operation takes its place from; what comes first does so whatever else is there.
+pub(super) fn place<'a>(patch: &Patch, wanted: Option<&'a str>) -> Option<&'a str> {
+    wanted.filter(|_| patch.operation != Operation::InsertFirst)
 }
 
 /// Whether an item has this name in a field; items that cannot be read have none.

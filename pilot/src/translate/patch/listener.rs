@@ -94,8 +94,9 @@ fn listener_filters(before: &[Bytes], patches: &[&Patch]) -> Vec<Bytes> {
     for patch in only(patches, ApplyTo::ListenerFilter) {
         let wanted = patch.listener().map(|wanted| &wanted.listener_filter);
         let wanted = wanted.filter(|name| !name.is_empty());
+        let wanted = list::place(patch, wanted.map(String::as_str));
         let named = |filter: &Bytes| {
-            let wanted = wanted.map_or("", String::as_str);
+            let wanted = wanted.unwrap_or_default();
             list::has_name(filter, FILTER_NAME, |name| list::is_filter(wanted, name))
         };
         let edit = Edit {

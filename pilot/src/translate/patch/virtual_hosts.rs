@@ -168,7 +168,7 @@ fn route_patched(route: &Bytes, patches: &[&Patch], problems: &mut Problems<'_>)
 }
 
 /// Conditions of a patch on routes, if it has any.
-fn wanted<'a>(patch: &'a Patch) -> Option<&'a shape::RouteMatch> {
+fn wanted(patch: &Patch) -> Option<&shape::RouteMatch> {
     let wanted = patch.routes()?.vhost.as_ref()?.route.as_ref()?;
     (!wanted.name.is_empty() || wanted.action() != Action::Any).then_some(wanted)
 }
