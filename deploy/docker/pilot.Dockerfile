@@ -1,0 +1,20 @@
+# From the root of the repository: docker build -f deploy/docker/pilot.Dockerfile -t isthmus-pilot .
+# The last stage is also what scripts/image reads to assemble the same image without an engine: only COPY of single files there.
+ARG RUST=docker.io/library/rust:1.90.0-slim-bookworm
+ARG RUNTIME=docker.io/library/debian:12.11-slim
+
+FROM ${RUST} AS build
+# make: jemalloc is built from source.
+RUN apt-get update && apt-get install -y --no-install-recommends make && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY . .
+RUN cargo build --release --locked -p pilot
+
+FROM ${RUNTIME}
+LABEL org.opencontainers.image.title="isthmus-pilot" org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build /src/target/release/pilot /usr/local/bin/pilot
+USER 65532:65532
+EXPOSE 8080 15010 15012 15014
+ENTRYPOINT ["/usr/local/bin/pilot"]
+CMD ["serve"]
