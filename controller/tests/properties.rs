@@ -7,8 +7,8 @@ use std::sync::Arc;
 use controller::app::Pipeline;
 use controller::ingest::{Change, Object};
 use controller::model::{
-    Backend, BackendPort, Ingress, IngressPath, IngressRule, IngressTls, ObjectKind, ObjectRef,
-    PathType, Scope, Secret, Service, ServicePort, parse_host,
+    Backend, BackendPort, Ingress, IngressClass, IngressPath, IngressRule, IngressTls, ObjectKind,
+    ObjectRef, PathType, Scope, Secret, Service, ServicePort, parse_host,
 };
 use controller::resolve::Alias;
 use controller::translate::ingress::annotations::table::{HIGRESS, KEYS, NGINX};
@@ -193,6 +193,17 @@ fn secret() -> impl Strategy<Value = Event> {
     })
 }
 
+fn class() -> impl Strategy<Value = Event> {
+    let value = pick(&["ingress-nginx", "higress", "nginx", ""]);
+    (pick(&["higress", "other"]), value).prop_map(|(name, value)| {
+        let class = IngressClass {
+            semantics: Some(value),
+        };
+        let reference = reference(ObjectKind::IngressClass, "", &name);
+        (reference, Some(Object::IngressClass(class)))
+    })
+}
+
 fn reference(kind: ObjectKind, namespace: &str, name: &str) -> ObjectRef {
     ObjectRef {
         kind,
@@ -202,7 +213,7 @@ fn reference(kind: ObjectKind, namespace: &str, name: &str) -> ObjectRef {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let upsert = prop_oneof![4 => ingress(), 1 => service(), 1 => secret()];
+    let upsert = prop_oneof![8 => ingress(), 2 => service(), 2 => secret(), 1 => class()];
     (upsert, prop::bool::weighted(0.25))
         .prop_map(|((reference, object), gone)| (reference, object.filter(|_| !gone)))
 }

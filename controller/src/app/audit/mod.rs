@@ -1,19 +1,22 @@
 //! `controller audit`: what would differ from ingress-nginx. Both meanings of the same objects are translated and asked the same
 //! requests; what is told is where the answers differ.
 
+mod compare;
 mod differences;
 mod probes;
 mod report;
 mod world;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
 use crate::app::offline;
 use crate::args::{AuditArgs, AuditFormat};
 use crate::ingest::{Change, Object};
-use crate::model::{Ingress, ObjectKind, SEMANTICS_ANNOTATION, Scope, Semantics};
+use crate::model::{Ingress, ObjectKind, ObjectRef, SEMANTICS_ANNOTATION, Scope, Semantics};
 
+use compare::compare;
 use report::Report;
 use world::World;
 
@@ -52,13 +55,11 @@ fn audit(scope: &Scope, mut change: Change) -> Report {
         Some(Object::Ingress(ingress)) => is_audited(scope, ingress),
         _ => true,
     });
-    let ingresses: Vec<_> = change
-        .objects
-        .iter()
-        .filter_map(|(reference, object)| {
-            matches!(object, Some(Object::Ingress(_))).then(|| reference.clone())
-        })
-        .collect();
+    let is_ingress =
+        |(_, object): &&(ObjectRef, Option<Object>)| matches!(object, Some(Object::Ingress(_)));
+    let ingresses = change.objects.iter().filter(is_ingress);
+    let ingresses: BTreeSet<ObjectRef> =
+        ingresses.map(|(reference, _)| reference.clone()).collect();
     // Classes were looked at.
     let scope = Scope {
         ingress_class: String::new(),
@@ -72,10 +73,7 @@ fn audit(scope: &Scope, mut change: Change) -> Report {
         as_nginx(&change),
     );
     let ours = World::new(scope, change);
-    let mut sorted = ingresses;
-    sorted.sort();
-    sorted.dedup();
-    Report::new(&sorted, &nginx, &ours)
+    compare(&ingresses, &nginx, &ours)
 }
 
 /// Ingresses of the class that is served, and those that ingress-nginx serves.

@@ -35,7 +35,9 @@ pub(crate) fn parse_idle(annotations: &Annotations<'_>, problems: &mut Problems)
     let positive = |raw: &str| value::integer_within(raw, 1, LONGEST);
     let keys = [&PROXY_READ_TIMEOUT, &PROXY_SEND_TIMEOUT];
     let all = keys.map(|key| annotations.get(key, positive, problems));
-    all.into_iter().flatten().max()
+    let given = all.into_iter().flatten().max();
+    let nginx = annotations.semantics() == Semantics::IngressNginx;
+    given.or_else(|| nginx.then_some(ingress_nginx::IDLE))
 }
 
 pub(super) fn seconds(raw: &str) -> value::Value<i64> {
@@ -176,8 +178,20 @@ impl Retry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::translate::ingress::annotations::testing::problems_of;
+    use crate::translate::ingress::annotations::testing::{parsed_as, problems_of};
     use rstest::rstest;
+
+    #[rstest]
+    #[case(Semantics::Higress, &[], None)]
+    #[case(Semantics::IngressNginx, &[], Some(60))]
+    #[case(Semantics::IngressNginx, &[(PROXY_READ_TIMEOUT.nginx, "30")], Some(30))]
+    fn idle_times(
+        #[case] semantics: Semantics,
+        #[case] list: &[(&str, &str)],
+        #[case] expected: Option<i64>,
+    ) {
+        assert_eq!(parsed_as(semantics, list, parse_idle), (expected, vec![]));
+    }
 
     #[rstest]
     #[case("5", Some(5), 0)]

@@ -4,3 +4,6 @@
 pub(super) mod cors;
 pub(in crate::translate::ingress) mod redirect;
 pub(super) mod retry;
+
+/// Seconds that may pass without a byte in either direction when nothing is said about them.
+pub(super) const IDLE: i64 = 60;
