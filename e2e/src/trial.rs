@@ -11,6 +11,10 @@ use crate::{envoy, stack};
 /// What a trial needs besides the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
+    /// Nothing.
+    Nothing,
+    /// Envoy.
+    EnvoyAlone,
     /// Controller and pilot.
     Programs,
     /// Controller, pilot and Envoy.
@@ -24,10 +28,10 @@ static NO_PROGRAMS: LazyLock<Option<String>> =
 
 /// Why trials with these needs are ignored, `None` = they run.
 pub fn missing(needs: Needs) -> Option<&'static str> {
-    let envoy = (needs == Needs::Envoy)
-        .then(|| NO_ENVOY.as_deref())
-        .flatten();
-    NO_PROGRAMS.as_deref().or(envoy)
+    let programs = matches!(needs, Needs::Programs | Needs::Envoy);
+    let envoy = matches!(needs, Needs::Envoy | Needs::EnvoyAlone);
+    let programs = programs.then(|| NO_PROGRAMS.as_deref()).flatten();
+    programs.or_else(|| envoy.then(|| NO_ENVOY.as_deref()).flatten())
 }
 
 /// A trial that runs `test` on a runtime of its own.
@@ -54,8 +58,11 @@ pub fn run(trials: Vec<Trial>, parallel: usize) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(parallel);
     // A trial that lacks what it needs must stay ignored even when all ignored ones are asked for.
-    if let Some(reason) = missing(Needs::Envoy) {
-        eprintln!("ignored trials: {reason}");
+    for reason in [Needs::Programs, Needs::EnvoyAlone]
+        .into_iter()
+        .filter_map(missing)
+    {
+        eprintln!("ignored are the trials that need it: {reason}");
         arguments.include_ignored = false;
         arguments.ignored = false;
     }
