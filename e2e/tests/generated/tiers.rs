@@ -111,6 +111,7 @@ pub(crate) fn generate(changes: Vec<Change>) -> Resources {
         namespace: scope.system_namespace.clone(),
         labels: scope.gateway_selector.into_iter().collect(),
         secrets: true,
+        metadata: std::collections::BTreeMap::new(),
     };
     let options = PushOptions {
         domain: DOMAIN.into(),
