@@ -115,3 +115,57 @@ pub(super) fn header_text(text: &str) -> Value<String> {
     }
     Err(ValueError::new(&line, "is too long for a header"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::translate::ingress::annotations::testing::problems_of;
+    use rstest::rstest;
+
+    const URL: (&str, &str) = ("nginx/auth-url", "http://a.n.svc.cluster.local/");
+    const TYPE: (&str, &str) = ("nginx/auth-type", "basic");
+    const SECRET: (&str, &str) = ("nginx/auth-secret", "n/users");
+
+    /// Which of server, password and address are ways in, and how many mistakes close the routes.
+    #[rstest]
+    #[case::nothing(&[], None, 0)]
+    #[case::url(&[URL], Some((true, false, false)), 0)]
+    #[case::basic(&[TYPE, SECRET], Some((false, true, false)), 0)]
+    #[case::both(&[URL, TYPE, SECRET], Some((true, true, false)), 0)]
+    #[case::any(&[URL, ("nginx/satisfy", "any")], Some((true, false, true)), 0)]
+    #[case::all(&[URL, ("higress/satisfy", "all")], Some((true, false, false)), 0)]
+    #[case::any_of_three(&[URL, TYPE, SECRET, ("nginx/satisfy", "any")], Some((true, true, true)), 1)]
+    #[case::satisfy(&[URL, ("nginx/satisfy", "some")], Some((true, false, false)), 1)]
+    #[case::bad_url(&[("nginx/auth-url", "x")], None, 1)]
+    #[case::empty_url(&[("nginx/auth-url", "")], None, 1)]
+    #[case::second_prefix(&[("nginx/auth-url", "x"), ("higress/auth-url", "http://a.n.svc/")], Some((true, false, false)), 0)]
+    #[case::digest(&[("nginx/auth-type", "digest"), SECRET], None, 1)]
+    #[case::no_secret(&[TYPE], None, 1)]
+    #[case::other_namespace(&[TYPE, ("nginx/auth-secret", "m/users")], None, 1)]
+    #[case::lonely_secret(&[SECRET], None, 1)]
+    #[case::lonely_page(&[("nginx/auth-signin", "https://a.test/")], None, 1)]
+    #[case::useless(&[TYPE, SECRET, ("nginx/auth-method", "GET")], Some((false, true, false)), 0)]
+    #[case::method(&[URL, ("nginx/auth-method", "FETCH")], Some((true, false, false)), 1)]
+    #[case::headers(&[URL, ("nginx/auth-response-headers", "X-A, Content-Length")], Some((true, false, false)), 1)]
+    #[case::scope_header(&[URL, ("nginx/auth-response-headers", "X-Isthmus-Scope")], Some((true, false, false)), 1)]
+    #[case::header_name(&[URL, ("nginx/auth-response-headers", "X A")], Some((true, false, false)), 1)]
+    #[case::cookie(&[URL, ("nginx/auth-always-set-cookie", "yes")], Some((true, false, false)), 1)]
+    #[case::page(&[URL, ("nginx/auth-signin", "//evil.test/")], Some((true, false, false)), 1)]
+    #[case::script(&[URL, ("nginx/auth-signin", "javascript:alert(1)")], Some((true, false, false)), 1)]
+    #[case::variable(&[URL, ("nginx/auth-signin", "https://a.test/?x=$cookie_x")], Some((true, false, false)), 1)]
+    #[case::parameter(&[URL, ("nginx/auth-signin-redirect-param", "a&b")], Some((true, false, false)), 1)]
+    #[case::redirect(&[URL, ("nginx/auth-request-redirect", "$remote_user")], Some((true, false, false)), 1)]
+    #[case::line_break(&[URL, ("nginx/auth-request-redirect", "a\nb")], Some((true, false, false)), 1)]
+    #[case::secret_type(&[TYPE, SECRET, ("nginx/auth-secret-type", "vault")], Some((false, true, false)), 1)]
+    fn ways_in(
+        #[case] annotations: &[(&str, &str)],
+        #[case] expected: Option<(bool, bool, bool)>,
+        #[case] closing: usize,
+    ) {
+        let (auth, problems) = problems_of(annotations, parse);
+        let found = auth.map(|a| (a.url.is_some(), a.basic.is_some(), a.or_address));
+        assert_eq!(found, expected);
+        let denied = |reason: &&Reason| **reason == Reason::AccessDenied;
+        assert_eq!(problems.iter().filter(denied).count(), closing);
+    }
+}

@@ -266,3 +266,22 @@ impl AuthUrl {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    const TARGET: &str = "rd=$pass_access_scheme://$http_host$escaped_request_uri";
+
+    #[rstest]
+    #[case("https://a.test/login", "rd", format!("https://a.test/login?{TARGET}"))]
+    #[case("https://a.test/login?", "rd", format!("https://a.test/login?{TARGET}"))]
+    #[case("https://a.test/login?x=1", "rd", format!("https://a.test/login?x=1&{TARGET}"))]
+    #[case("/login?rd=/home", "rd", "/login?rd=/home".to_owned())]
+    #[case("/login?rdx=1", "rd", format!("/login?rdx=1&{TARGET}"))]
+    #[case("/login", "next", format!("/login?{}", TARGET.replacen("rd", "next", 1)))]
+    fn login_pages(#[case] url: &str, #[case] parameter: &str, #[case] expected: String) {
+        assert_eq!(sign_in(url, parameter), Ok(expected));
+    }
+}

@@ -159,3 +159,41 @@ fn is_checked(hash: &str) -> bool {
 pub(super) fn message(users: &Value) -> Value {
     json!({"users": users})
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    const ONE: &str = "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=";
+    const TWO: &str = "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=";
+
+    fn found(map: bool, fields: &[(&str, &str)]) -> (String, usize) {
+        let fields = fields.iter();
+        let fields = fields.map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()));
+        let auth = BasicAuth {
+            key: "",
+            secret: Arc::from("s"),
+            map,
+        };
+        auth.file(&Secret::new(fields))
+    }
+
+    #[rstest]
+    #[case::users(format!("a:{ONE}\nb:{TWO}:comment\n"), format!("a:{ONE}\nb:{TWO}\n"), 0)]
+    #[case::windows(format!("a:{ONE}\r\n\r\n# b:{TWO}\r\n"), format!("a:{ONE}\n"), 0)]
+    #[case::first_line_counts(format!("a:{ONE}\na:{TWO}\n"), format!("a:{ONE}\n"), 0)]
+    #[case::first_line_counts_even_so(format!("a:$apr1$x\na:{TWO}\n"), String::new(), 1)]
+    #[case::others(format!("a:$2y$05$x\nb:{{PLAIN}}x\nc:{{SHA}}short=\nd\n:{ONE}\ne:{ONE}x\n"), String::new(), 6)]
+    #[case::empty(String::new(), String::new(), 0)]
+    fn files(#[case] content: String, #[case] expected: String, #[case] left_out: usize) {
+        assert_eq!(found(false, &[("auth", &content)]), (expected, left_out));
+        assert_eq!(found(false, &[("other", &content)]), (String::new(), 0));
+    }
+
+    #[test]
+    fn maps() {
+        let all = [("a", ONE), ("b", "$apr1$x"), ("c", &format!("{TWO}\n"))];
+        assert_eq!(found(true, &all), (format!("a:{ONE}\nc:{TWO}\n"), 1));
+    }
+}
