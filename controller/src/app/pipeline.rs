@@ -158,6 +158,7 @@ impl Pipeline {
     /// The sources of all objects of the output. Translates everything, so it is not for a running controller.
     pub fn provenance(&self) -> BTreeMap<ConfigKey, Vec<Source>> {
         let mut all = BTreeMap::new();
+        let mut of_shared: BTreeMap<ConfigKey, BTreeSet<Source>> = BTreeMap::new();
         let mut add = |config: Option<Config>, sources| {
             if let Some(config) = config {
                 all.insert(config.key(), sources);
@@ -170,12 +171,19 @@ impl Pipeline {
         {
             add(unit.gateway, unit.gateway_sources);
             add(unit.virtual_service, unit.route_sources);
+            for shared in &unit.shared {
+                let key = shared.config(self.resolver.scope()).key();
+                let sources = of_shared.entry(key).or_default();
+                sources.extend(unit.filter_sources.iter().cloned());
+            }
             add(unit.envoy_filter, unit.filter_sources);
         }
         for upstream in self.resolver.upstreams() {
             let unit = self.translate_upstream(upstream);
             add(unit.destination_rule, unit.sources);
         }
+        let of_shared = of_shared.into_iter();
+        all.extend(of_shared.map(|(key, sources)| (key, sources.into_iter().collect())));
         all
     }
 

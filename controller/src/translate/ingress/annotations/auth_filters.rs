@@ -4,12 +4,10 @@ use serde_json::{Value, json};
 
 use super::auth::Auth;
 use super::basic_auth;
-use super::filters::run;
+use super::filters::{run, unless};
 use crate::model::Ingress;
 use crate::translate::ingress::Context;
-use crate::translate::ingress::filters::{
-    Filter, RouteFilters, ext_authz, message, typed_extension,
-};
+use crate::translate::ingress::filters::{Filter, RouteFilters, ext_authz, message};
 
 const EXT_AUTHZ: &str = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz";
 const BASIC_AUTH: &str = "envoy.extensions.filters.http.basic_auth.v3.BasicAuth";
@@ -69,15 +67,4 @@ pub(super) fn add(
     };
     filters.settings.insert(filter, settings);
     Ok(warning.map(|message| (basic.key, message)))
-}
-
-/// Does `action` for clients that are not inside.
-fn unless(inside: &Value, action: Value) -> Value {
-    message(
-        "envoy.extensions.filters.http.composite.v3.CompositePerRoute",
-        json!({"matcher": {"matcher_list": {"matchers": [{
-            "predicate": {"not_matcher": inside},
-            "on_match": {"action": typed_extension("run", action)},
-        }]}}}),
-    )
 }

@@ -38,10 +38,19 @@ pub(crate) fn settings(bytes: u64) -> Value {
         json!({"max_request_bytes": bytes.to_string()}),
     );
     let action = super::filters::run("body-size", limit);
-    message(
-        "envoy.extensions.filters.http.composite.v3.CompositePerRoute",
-        json!({"matcher": {"on_no_match": {"action": typed_extension("run", action)}}}),
-    )
+    super::filters::unless(&is_upgrade(), action)
+}
+
+/// What follows an upgrade is no body. Envoy removes the header from requests that are none.
+fn is_upgrade() -> Value {
+    let input = message(
+        "envoy.type.matcher.v3.HttpRequestHeaderMatchInput",
+        json!({"header_name": "upgrade"}),
+    );
+    json!({"single_predicate": {
+        "input": typed_extension("upgrade", input),
+        "value_match": {"safe_regex": {"google_re2": {}, "regex": ".*"}},
+    }})
 }
 
 #[cfg(test)]

@@ -71,3 +71,14 @@ pub(super) fn run(name: &str, filter: Value) -> Value {
         json!({"typed_config": typed_extension(name, filter)}),
     )
 }
+
+/// Settings of a filter that does `action` for requests that a predicate does not hold for.
+pub(super) fn unless(predicate: &Value, action: Value) -> Value {
+    message(
+        "envoy.extensions.filters.http.composite.v3.CompositePerRoute",
+        json!({"matcher": {"matcher_list": {"matchers": [{
+            "predicate": {"not_matcher": predicate},
+            "on_match": {"action": typed_extension("run", action)},
+        }]}}}),
+    )
+}

@@ -86,6 +86,9 @@ impl AuthCluster {
             }),
             Endpoint::Name(host) => json!({
                 "type": "STRICT_DNS",
+                "dns_lookup_family": "V4_PREFERRED",
+                // A name that nobody answers for does not hold up the start of the gateway.
+                "wait_for_warm_on_init": false,
                 "load_assignment": {
                     "cluster_name": name,
                     "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {"socket_address": {

@@ -135,14 +135,25 @@ impl Filter {
     }
 }
 
-/// `ExtAuthz` around an `HttpService`. The server sees all headers of the request, but for the one that is the gateway's own.
+/// Headers that the server that is asked does not see: the gateway's own, and those that concern a connection, of which
+/// it has another one.
+const NOT_ASKED: [&str; 7] = [
+    "x-isthmus-scope",
+    "connection",
+    "expect",
+    "keep-alive",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// `ExtAuthz` around an `HttpService`. The server sees the headers of the request.
 pub(crate) fn ext_authz(service: &Value) -> Value {
-    const SCOPE_HEADER: &str = "x-isthmus-scope";
     json!({
         "http_service": service,
         "transport_api_version": "V3",
         "status_on_error": {"code": 500},
         "allowed_headers": {"patterns": [{"safe_regex": {"regex": ".*"}}]},
-        "disallowed_headers": super::names([SCOPE_HEADER]),
+        "disallowed_headers": super::names(NOT_ASKED),
     })
 }
