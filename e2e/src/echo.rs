@@ -1,7 +1,7 @@
 //! Echo backends: HTTP servers that answer with what they saw.
 //!
-//! Every address and port of the EndpointSlices of a case gets one server, for HTTP/1.1 and HTTP/2 without TLS. A
-//! service named `...-fail-N` answers with status N, one named `...-slow-S` after S seconds. An upgrade to websocket is
+//! Every address and port of the EndpointSlices of a case gets one server, for HTTP/1.1 and HTTP/2, with TLS when the client
+//! begins with that; its certificate is for `<service>.backend`. A service named `...-fail-N` answers with status N, one named `...-slow-S` after S seconds. An upgrade to websocket is
 //! accepted and every message sent back.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,10 +19,11 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use serde::{Deserialize, Serialize};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::websocket;
+use crate::{tls, websocket};
 
 /// How long a case waits for addresses that another one still uses.
 pub const BIND_LIMIT: Duration = Duration::from_secs(180);
@@ -238,17 +239,36 @@ async fn serve(listener: TcpListener, backend: Arc<Backend>) {
             accepted = listener.accept() => {
                 // A failed accept concerns one client; the next one may succeed.
                 let Ok((stream, _)) = accepted else { continue };
-                let backend = backend.clone();
-                connections.spawn(async move {
-                    let service = hyper::service::service_fn(move |request| backend.clone().answer(request));
-                    let server = auto::Builder::new(TokioExecutor::new());
-                    // A client that goes away is no error of the backend.
-                    let _ = server.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
-                });
+                connections.spawn(connection(stream, backend.clone()));
             }
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
         }
     }
+}
+
+/// Serves one client. One that goes away, or does not agree on TLS, is no error of the backend.
+async fn connection(stream: TcpStream, backend: Arc<Backend>) {
+    let mut first = [0];
+    let tls = matches!(stream.peek(&mut first).await, Ok(1)) && first[0] == tls::HANDSHAKE;
+    if !tls {
+        return requests(stream, backend).await;
+    }
+    let acceptor = tls::acceptor(&format!("{}.backend", backend.service));
+    if let Ok(acceptor) = acceptor
+        && let Ok(stream) = acceptor.accept(stream).await
+    {
+        requests(stream, backend).await;
+    }
+}
+
+async fn requests(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    backend: Arc<Backend>,
+) {
+    let service = hyper::service::service_fn(move |request| backend.clone().answer(request));
+    let server = auto::Builder::new(TokioExecutor::new());
+    let stream = TokioIo::new(stream);
+    let _ = server.serve_connection_with_upgrades(stream, service).await;
 }
 
 #[cfg(test)]
@@ -282,6 +302,17 @@ mod tests {
             ("1,2", "h")
         );
         assert_eq!(seen.body, "hi");
+    }
+
+    #[tokio::test]
+    async fn speaks_tls_with_those_who_do() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target = Target::tls(listener.local_addr().unwrap(), "any.test");
+        let mut backends = Backends::new();
+        backends.spawn(listener, "shop".to_owned());
+        let head = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n".to_vec();
+        let answer = Exchange::new(head).send(&target).await.unwrap();
+        assert_eq!(answer.status, 200);
     }
 
     #[tokio::test]

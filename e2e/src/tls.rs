@@ -1,4 +1,4 @@
-//! TLS client side: takes any certificate, and remembers it.
+//! TLS of clients, which take any certificate and remember it, and of backends.
 
 use std::sync::Arc;
 
@@ -7,13 +7,16 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 /// Name in the handshake when no server name is to be sent; it does not go over the wire.
 const NO_NAME: &str = "no-server-name.invalid";
+
+/// First byte of a TLS connection.
+pub const HANDSHAKE: u8 = 0x16;
 
 /// How to do the handshake.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +49,23 @@ pub fn server_certificate(stream: &TlsStream<TcpStream>) -> Option<Vec<u8>> {
         .peer_certificates()?
         .first()
         .map(|certificate| certificate.to_vec())
+}
+
+/// A server with a certificate of its own making for `name`.
+///
+/// # Errors
+/// The name can be that of no host.
+pub fn acceptor(name: &str) -> Result<TlsAcceptor> {
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed([name.to_owned()])?;
+    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).map_err(anyhow::Error::msg)?;
+    let provider = Arc::new(ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 fn config(options: &TlsOptions) -> Result<ClientConfig> {

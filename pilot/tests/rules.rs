@@ -288,3 +288,109 @@ fn a_cluster_that_only_a_patch_names_is_sent() {
     pilot.change(filter("auth", ""));
     assert!(!pilot.snapshot.generated().clusters.contains_key(name));
 }
+
+#[test]
+fn clusters_are_those_of_the_ports_that_routes_name() {
+    let mut pilot = Pilot::new();
+    let name = "many.app.svc.cluster.local";
+    let port = |number| ServicePort {
+        name: format!("p{number}").into(),
+        number,
+        protocol: Protocol::Http,
+    };
+    let service = Service {
+        hostname: name.into(),
+        namespace: "app".into(),
+        name: "many".into(),
+        ports: (1..=3000).map(port).collect(),
+        resolution: Resolution::Eds,
+        created: 0,
+    };
+    let to = |host: &str, port: &str| {
+        object::<istio::VirtualService>(
+            host,
+            &format!(
+                "{{hosts: [{host}.test], gateways: [sys/all], http: [{{route: [{{destination: {{host: {name}{port}}}}}]}}]}}"
+            ),
+        )
+    };
+    let clusters = |pilot: &Pilot| {
+        let all = pilot.snapshot.generated().clusters.keys();
+        all.filter(|cluster| cluster.ends_with(name)).count()
+    };
+    pilot.change(Change::Service(name.into(), Some(Arc::new(service))));
+    assert_eq!(clusters(&pilot), 0);
+    let seven = ", port: {number: 7}";
+    assert_eq!(pilot.change(to("a", seven)), with_scope(counts(1, 1, 1, 0)));
+    assert_eq!(clusters(&pilot), 1);
+    // A second user of the port costs its routes.
+    assert_eq!(pilot.change(to("b", seven)), with_scope(counts(0, 0, 1, 0)));
+    // A further port.
+    pilot.change(to("b", ", port: {number: 8}"));
+    assert_eq!(clusters(&pilot), 2);
+    // One that the service does not have.
+    pilot.change(to("b", ", port: {number: 4000}"));
+    assert_eq!(clusters(&pilot), 1);
+    // Whoever names none may mean any.
+    pilot.change(to("b", ""));
+    assert_eq!(clusters(&pilot), 3000);
+    pilot.change(to("b", seven));
+    assert_eq!(clusters(&pilot), 1);
+    assert_eq!(
+        pilot
+            .snapshot
+            .generated()
+            .endpoints
+            .keys()
+            .filter(|n| n.ends_with(name))
+            .count(),
+        1
+    );
+}
+
+fn with_scope(counts: Counts) -> Counts {
+    Counts { srds: 1, ..counts }
+}
+
+#[test]
+fn routes_that_pass_tls_on_cost_the_listener_of_their_gateway() {
+    let mut pilot = Pilot::new();
+    let lds = |lds: u64, rest: Counts| Counts { lds, ..rest };
+    let gateway = object::<istio::Gateway>(
+        "tls",
+        "servers: [{port: {number: 443, name: tls, protocol: TLS}, tls: {mode: PASSTHROUGH}, hosts: [p.test]}]",
+    );
+    let route = |port: u16| {
+        object::<istio::VirtualService>(
+            "p",
+            &format!(
+                "{{hosts: [p.test], gateways: [sys/tls], tls: [{{match: [{{port: 443, sniHosts: [p.test]}}], route: [{{destination: {{host: {}, port: {{number: {port}}}}}}}]}}]}}",
+                hostname(0)
+            ),
+        )
+    };
+    let cluster = |pilot: &Pilot| {
+        let listener = &pilot.snapshot.generated().listeners["0.0.0.0_443"];
+        let (_, bytes) = listener.parts().unwrap();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let start = text.find("outbound|").map(|at| text[at..].to_owned());
+        start.map(|name| name.split("||").next().unwrap().to_owned())
+    };
+    // Without a route the host is closed.
+    assert_eq!(pilot.change(gateway).lds, 1);
+    assert_eq!(cluster(&pilot), None);
+    assert_eq!(pilot.change(route(80)), lds(1, counts(0, 0, 0, 0)));
+    assert_eq!(cluster(&pilot).unwrap(), "outbound|80");
+    assert_eq!(pilot.change(route(81)).lds, 1);
+    assert_eq!(cluster(&pilot).unwrap(), "outbound|81");
+    // Routes of other hosts do not touch listeners, and nothing is routed by HTTP on that port.
+    assert_eq!(pilot.change(host("h0", &[1])).lds, 0);
+    assert!(
+        !pilot
+            .snapshot
+            .generated()
+            .scopes
+            .keys()
+            .any(|name| name.starts_with("443"))
+    );
+}

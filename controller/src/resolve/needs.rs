@@ -20,6 +20,8 @@ pub struct Needs {
     pub upstreams: Vec<(Upstream, BackendPort)>,
     /// Hosts beside those of its rules. Each is one of a kind; the host that it stands beside is one of its rules'.
     pub aliases: Vec<Alias>,
+    /// Upstreams that connections are passed on to as they are.
+    pub passed: BTreeSet<Upstream>,
     /// The policy, of no port yet.
     pub policy: Arc<PortTrafficPolicy>,
 }

@@ -17,6 +17,8 @@ pub struct Contribution {
     pub ports: Box<[BackendPort]>,
     /// The policy for these ports.
     pub policy: Arc<PortTrafficPolicy>,
+    /// It passes connections on as they are.
+    pub passes: bool,
 }
 
 /// Upstreams with a policy.
@@ -58,7 +60,9 @@ impl Upstreams {
         let (before, after) = (by_upstream(old), by_upstream(new));
         let same = match (old, new) {
             (Some((old, old_needs)), Some((new, new_needs))) => {
-                old.created == new.created && old_needs.policy == new_needs.policy
+                old.created == new.created
+                    && old_needs.policy == new_needs.policy
+                    && old_needs.passed == new_needs.passed
             }
             _ => false,
         };
@@ -80,6 +84,7 @@ impl Upstreams {
                     ingress: ingress.clone(),
                     ports: ports.into_iter().cloned().collect(),
                     policy: needs.policy.clone(),
+                    passes: needs.passed.contains(upstream),
                 };
                 contributions.insert(at, contribution);
             }
@@ -100,6 +105,9 @@ impl Upstreams {
 /// The ports of every upstream, in the order of the object.
 fn by_upstream(version: Version<'_>) -> BTreeMap<&Upstream, Vec<&BackendPort>> {
     let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for upstream in version.into_iter().flat_map(|(_, needs)| &needs.passed) {
+        all.entry(upstream).or_default();
+    }
     for (upstream, port) in version.into_iter().flat_map(|(_, needs)| &needs.upstreams) {
         all.entry(upstream).or_default().push(port);
     }

@@ -16,6 +16,9 @@ pub const HOST_ANNOTATION: &str = "internal.higress.io/host";
 /// Annotation with the sources of a printed object; never served.
 pub const PROVENANCE_ANNOTATION: &str = "isthmus.io/provenance";
 
+/// Subset of an upstream that connections are passed on to as they are, whatever is spoken with it otherwise.
+pub const PASSTHROUGH_SUBSET: &str = "passthrough";
+
 /// Joins the parts that are not empty with `-`.
 fn join(parts: &[&str]) -> String {
     let parts: Vec<&str> = parts.iter().copied().filter(|p| !p.is_empty()).collect();

@@ -54,6 +54,8 @@ pub struct VirtualServiceFacts {
     pub gateways: Vec<NamespacedName>,
     /// Host names of all destinations and fallbacks with the port given, without duplicates.
     pub destinations: Vec<(Arc<str>, PortGiven)>,
+    /// It says where TLS connections are passed on to.
+    pub passes_tls: bool,
 }
 
 /// Port number of a destination; 0 when none is given, so that its routes depend on the ports of the service.
@@ -100,6 +102,8 @@ pub enum ServerProtocol {
     GrpcWeb,
     /// HTTPS with TLS ended here.
     Https,
+    /// TLS that ends at the backend.
+    Passthrough,
     /// A protocol or TLS mode that is not served.
     Unsupported,
 }
@@ -262,13 +266,14 @@ fn virtual_service(
         };
         push_new(&mut facts.gateways, name);
     }
-    for route in &service.http {
-        for destination in destinations(route) {
-            let host = full_host(&destination.host, namespace, domain);
-            let port = destination.port.as_ref();
-            let port = port.and_then(|port| u16::try_from(port.number).ok());
-            push_new(&mut facts.destinations, (host, port.unwrap_or(0)));
-        }
+    facts.passes_tls = !service.tls.is_empty();
+    let passed = service.tls.iter().flat_map(|route| &route.route);
+    let passed = passed.filter_map(|to| to.destination.as_ref());
+    for destination in service.http.iter().flat_map(destinations).chain(passed) {
+        let host = full_host(&destination.host, namespace, domain);
+        let port = destination.port.as_ref();
+        let port = port.and_then(|port| u16::try_from(port.number).ok());
+        push_new(&mut facts.destinations, (host, port.unwrap_or(0)));
     }
     facts
 }
@@ -335,10 +340,12 @@ fn protocol(name: &str, tls: Option<&ServerTls>) -> ServerProtocol {
             .any(|mode| *mode as i32 == tls.mode)
             && !tls.credential.is_empty()
     };
+    let passes = |tls: &ServerTls| tls.mode == Mode::Passthrough as i32;
     match name.to_ascii_uppercase().as_str() {
         "HTTP" | "HTTP2" | "GRPC" => ServerProtocol::Http,
         "GRPC-WEB" => ServerProtocol::GrpcWeb,
         "HTTPS" if tls.is_some_and(ends_here) => ServerProtocol::Https,
+        "HTTPS" | "TLS" if tls.is_some_and(passes) => ServerProtocol::Passthrough,
         _ => ServerProtocol::Unsupported,
     }
 }

@@ -52,6 +52,8 @@ pub struct Impact {
     pub gateways: Vec<Replaced>,
     /// Host names of services whose clusters may differ.
     pub services: BTreeSet<Arc<str>>,
+    /// Gateways whose servers may pass TLS on to somewhere else.
+    pub tls_gateways: BTreeSet<NamespacedName>,
     /// Patches of EnvoyFilters that came or went.
     pub patches: Vec<Arc<Patch>>,
 }
@@ -71,9 +73,15 @@ impl PushContext {
         self.destinations.contains(hostname)
     }
 
-    /// The ports that routes to this host name give.
+    /// The ports that routes to this host name give, in order.
     pub fn referenced_ports(&self, hostname: &str) -> Vec<u16> {
         self.destinations.ports(hostname)
+    }
+
+    /// Whether a route leads to this host name without saying at which port.
+    pub fn referenced_without_port(&self, hostname: &Arc<str>) -> bool {
+        let without_port = (hostname.clone(), 0);
+        self.destinations.users_of(&without_port).next().is_some()
     }
 
     /// The DestinationRules that proxies use for a service; to be merged in this order.
@@ -227,7 +235,7 @@ impl PushContext {
     }
 
     /// VirtualServices that name this gateway.
-    fn bound_to(&self, gateway: &NamespacedName) -> impl Iterator<Item = &Arc<StoredConfig>> {
+    pub fn bound_to(&self, gateway: &NamespacedName) -> impl Iterator<Item = &Arc<StoredConfig>> {
         self.by_gateway
             .range((gateway.clone(), first_key())..)
             .take_while(move |(other, _)| other == gateway)
@@ -304,11 +312,12 @@ impl PushContext {
         add_hosts(facts, impact);
     }
 
+    /// Clusters follow references, those of each port for itself.
     fn refer_to(&mut self, to: &[(Arc<str>, PortGiven)], user: &ConfigKey, impact: &mut Impact) {
         for to in to {
-            let known = self.destinations.contains(&to.0);
-            let first = self.destinations.insert(to, user);
-            self.reference_changed(&to.0, !known, first, impact);
+            if self.destinations.insert(to, user) {
+                impact.services.insert(to.0.clone());
+            }
         }
     }
 
@@ -319,20 +328,9 @@ impl PushContext {
         impact: &mut Impact,
     ) {
         for to in to {
-            let last = self.destinations.remove(to, user);
-            let gone = !self.destinations.contains(&to.0);
-            self.reference_changed(&to.0, gone, last, impact);
-        }
-    }
-
-    /// Clusters follow references: of a service as a whole, of one without ports of its own for each port.
-    fn reference_changed(&self, hostname: &Arc<str>, any: bool, port: bool, impact: &mut Impact) {
-        let by_port = || {
-            let service = self.services.get(hostname);
-            service.is_some_and(|service| has_any_port(service))
-        };
-        if any || (port && by_port()) {
-            impact.services.insert(hostname.clone());
+            if self.destinations.remove(to, user) {
+                impact.services.insert(to.0.clone());
+            }
         }
     }
 }
@@ -344,6 +342,9 @@ pub fn has_any_port(service: &Service) -> bool {
 
 fn add_hosts(facts: &VirtualServiceFacts, impact: &mut Impact) {
     impact.hosts.extend(facts.hosts.iter().cloned());
+    if facts.passes_tls {
+        impact.tls_gateways.extend(facts.gateways.iter().cloned());
+    }
 }
 
 fn gateway(config: &Option<Arc<StoredConfig>>) -> Option<&Arc<GatewayFacts>> {

@@ -45,6 +45,7 @@ impl Changed {
                     .map(|new| (None, Some(new.clone())))
                     .collect(),
                 services: context.services.keys().cloned().collect(),
+                tls_gateways: BTreeSet::new(),
                 // All others patch something that is new already.
                 patches: context.added_patches().cloned().collect(),
             }),

@@ -75,7 +75,12 @@ fn certificates_by_sni() {
     }
     put_scope_filter(&mut world, port, &["*"]);
     let routing = Routing::Scoped { on_demand: false };
-    put_listener(&mut world, port, routing, Servers::Https(chains));
+    put_listener(
+        &mut world,
+        port,
+        routing,
+        Servers::Tls(chains.into_iter().map(Into::into).collect()),
+    );
 
     let control_plane = ControlPlane::start(world);
     let envoy = Envoy::start(control_plane.address, XdsProtocol::Delta);
@@ -110,7 +115,12 @@ fn missing_secret() {
         chain(&["a.b.c"], "kubernetes-ingress://c/test/there"),
         chain(&["gone.b.c"], "kubernetes-ingress://c/test/gone"),
     ];
-    put_listener(&mut world, secure, routing, Servers::Https(chains));
+    put_listener(
+        &mut world,
+        secure,
+        routing,
+        Servers::Tls(chains.into_iter().map(Into::into).collect()),
+    );
     let control_plane = ControlPlane::start(world);
     let start = Instant::now();
     let envoy = Envoy::start(control_plane.address, XdsProtocol::Delta);

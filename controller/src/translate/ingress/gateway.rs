@@ -6,6 +6,7 @@ use shared_proto::{Config, Meta};
 
 use super::annotations::table::AUTH_TLS_VERIFY_CLIENT;
 use super::annotations::{Authority, Problem};
+use super::passthrough::Passthrough;
 use super::provenance;
 use super::{Context, Diagnostics, Member, Source};
 use crate::model::{Ingress, Reason};
@@ -32,14 +33,22 @@ struct Certificate<'a> {
 pub(super) fn translate<'a>(
     context: Context<'a>,
     members: &[&'a Member<'a>],
+    passthrough: Option<&Passthrough<'a>>,
     diagnostics: &mut Diagnostics,
 ) -> Option<Servers<'a>> {
     members.first()?;
     let Context { scope, host, .. } = context;
     let mut servers = vec![server(context, ("HTTP", "http"), scope.gateway_http_port)];
-    let certificate = certificate(context, members, diagnostics);
     let mut sources = provenance::of_host(context, members);
     let mut closed = Vec::new();
+    let certificate = match passthrough {
+        Some(passthrough) => {
+            servers.push(passing(context));
+            sources.push(Source::new(passthrough.owner, passthrough.field()));
+            None
+        }
+        None => certificate(context, members, diagnostics),
+    };
     match &certificate {
         Some(certificate) => {
             let mode = mode(context, certificate, members, &mut closed, diagnostics);
@@ -51,6 +60,7 @@ pub(super) fn translate<'a>(
                 sources.push(Source::new(certificate.owner, field));
             }
         }
+        None if passthrough.is_some() => {}
         None => without_certificate(context, members, diagnostics),
     }
     let mut meta = Meta::new(scope.system_namespace.clone(), names::gateway(host));
@@ -79,6 +89,16 @@ fn server(context: Context<'_>, (protocol, prefix): (&str, &str), port: u16) -> 
         hosts: vec![context.host.to_owned()],
         ..Server::default()
     }
+}
+
+/// The server whose connections are passed on.
+fn passing(context: Context<'_>) -> Server {
+    let mut server = server(context, ("TLS", "tls"), context.scope.gateway_https_port);
+    server.tls = Some(ServerTlsSettings {
+        mode: TlSmode::Passthrough.into(),
+        ..ServerTlsSettings::default()
+    });
+    server
 }
 
 /// TLS of the host. Versions and ciphers are those of the oldest Ingress that says anything about TLS with clients.

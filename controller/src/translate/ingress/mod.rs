@@ -14,6 +14,7 @@ mod gateway;
 mod needs;
 mod not_found;
 mod order;
+mod passthrough;
 mod path;
 mod provenance;
 mod route;
@@ -36,6 +37,7 @@ use crate::resolve::{AliasKind, HostSources, Offer, Secrets, Services};
 use crate::translate::names;
 use annotations::{Https, Settings, traffic};
 use filters::RouteFilters;
+use passthrough::Passthrough;
 use route::Route;
 use rules::Rules;
 
@@ -190,7 +192,8 @@ pub fn translate_host(inputs: &HostInputs<'_>) -> Option<Unit> {
     };
     let mut of_routes = Diagnostics::default();
     let Rules { routes, mains } = rules::translate(context, &mut of_routes);
-    let servers = gateway::translate(context, &mains, &mut diagnostics);
+    let passthrough = passthrough::find(context, &mains, &mut diagnostics);
+    let servers = gateway::translate(context, &mains, passthrough.as_ref(), &mut diagnostics);
     let mut routes = match context.alias {
         Some(offer) if offer.alias.kind == AliasKind::Redirect => {
             alias::redirect(context, offer, &mains)
@@ -217,7 +220,7 @@ pub fn translate_host(inputs: &HostInputs<'_>) -> Option<Unit> {
     });
     Some(Unit {
         gateway,
-        virtual_service: owner.map(|owner| virtual_service(context, owner, routes)),
+        virtual_service: owner.map(|owner| virtual_service(context, owner, (routes, passthrough))),
         envoy_filter: filters.config,
         shared: filters.shared,
         diagnostics: diagnostics.0,
@@ -279,7 +282,11 @@ fn close(routes: &mut [Route<'_>], closed: &[&Ingress]) {
     }
 }
 
-fn virtual_service(context: Context<'_>, owner: &Ingress, routes: Vec<Route<'_>>) -> Config {
+fn virtual_service(
+    context: Context<'_>,
+    owner: &Ingress,
+    (routes, passthrough): (Vec<Route<'_>>, Option<Passthrough<'_>>),
+) -> Config {
     let Context { scope, host, .. } = context;
     let name = names::virtual_service(owner, host);
     let mut meta = Meta::new(scope.system_namespace.clone(), name);
@@ -290,6 +297,7 @@ fn virtual_service(context: Context<'_>, owner: &Ingress, routes: Vec<Route<'_>>
         hosts: vec![host.to_owned()],
         gateways: names::gateway_references(scope, host),
         http: routes.into_iter().map(|route| route.http).collect(),
+        tls: passthrough.into_iter().map(|p| p.route).collect(),
         ..VirtualService::default()
     };
     Config::new(meta, spec)

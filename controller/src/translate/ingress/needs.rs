@@ -38,6 +38,15 @@ pub fn needs(scope: &Scope, ingress: &Ingress) -> Needs {
             .secrets
             .extend(basic.map(|basic| basic.secret(ingress)));
     }
+    if settings.passthrough.is_some() {
+        let backends = root_backends(ingress);
+        let services = backends.filter_map(|backend| match backend {
+            Backend::Service { name, .. } => Some(name),
+            Backend::Resource { .. } | Backend::Absent => None,
+        });
+        let upstream = |name: &Arc<str>| Upstream::service(ingress.namespace.clone(), name.clone());
+        needs.passed = services.map(upstream).collect();
+    }
     if settings.has_policy() {
         needs.policy = Arc::new(policy(scope, &settings));
         let paths = ingress.rules.iter().filter(|rule| rule.host.is_ok());
@@ -47,6 +56,14 @@ pub fn needs(scope: &Scope, ingress: &Ingress) -> Needs {
         }
     }
     needs
+}
+
+/// Backends that TLS connections may be passed on to.
+fn root_backends(ingress: &Ingress) -> impl Iterator<Item = &Backend> {
+    let paths = ingress.rules.iter().flat_map(|rule| &rule.paths);
+    let root = paths.filter(|path| matches!(&*path.path, "" | "/"));
+    root.map(|path| &path.backend)
+        .chain(&ingress.default_backend)
 }
 
 /// What an Ingress asks for, of no port yet.

@@ -55,6 +55,13 @@ pub(super) fn of_host(context: Context<'_>, members: &[&Member<'_>]) -> Vec<Sour
     sources
 }
 
+/// An annotation, under whatever prefixes it is there.
+pub(super) fn of_key(ingress: &Ingress, key: &Key) -> impl Iterator<Item = Source> {
+    let full = key.full();
+    let there = full.filter(|full| ingress.annotations.contains_key(*full));
+    there.map(|full| Source::new(ingress, Part::Annotation(full).field()))
+}
+
 /// The annotations that make the policy of an upstream.
 pub(super) fn of_policy(ingress: &Ingress) -> impl Iterator<Item = Source> {
     let says =

@@ -4,10 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use shared_proto::networking::v1alpha3::client_tls_settings::TlSmode;
 use shared_proto::networking::v1alpha3::traffic_policy::PortTrafficPolicy;
-use shared_proto::networking::v1alpha3::{DestinationRule, PortSelector, TrafficPolicy};
+use shared_proto::networking::v1alpha3::{
+    ClientTlsSettings, DestinationRule, PortSelector, Subset, TrafficPolicy,
+};
 use shared_proto::{Config, Meta};
 
+use super::annotations::table::SSL_PASSTHROUGH;
 use super::backend::is_service_name;
 use super::object_ref;
 use super::provenance::{self, Source};
@@ -78,9 +82,11 @@ pub fn translate_upstream(inputs: &UpstreamInputs<'_>) -> UpstreamUnit {
         }
         unit.diagnostics.extend(conflicts.into_values());
     }
-    if !policies.is_empty() {
-        unit.sources = sources(&policies);
-        unit.destination_rule = Some(config(inputs, policies));
+    let passing: Vec<&Contribution> = inputs.contributions.iter().filter(|c| c.passes).collect();
+    if !policies.is_empty() || !passing.is_empty() {
+        let ingresses = passing.iter().map(|c| &*c.ingress);
+        unit.sources = sources(&policies, ingresses);
+        unit.destination_rule = Some(config(inputs, policies, !passing.is_empty()));
     }
     unit
 }
@@ -124,14 +130,32 @@ fn conflict(
     }
 }
 
-/// The annotations of the Ingresses that decide about a port, each once.
-fn sources(policies: &Policies<'_>) -> Vec<Source> {
+/// The annotations of the Ingresses that decide about a port or pass connections on, each once.
+fn sources<'a>(policies: &Policies<'_>, passing: impl Iterator<Item = &'a Ingress>) -> Vec<Source> {
     let all = policies.values();
-    let all: BTreeSet<Source> = all.flat_map(|(i, _)| provenance::of_policy(i)).collect();
+    let mut all: BTreeSet<Source> = all.flat_map(|(i, _)| provenance::of_policy(i)).collect();
+    all.extend(passing.flat_map(|i| provenance::of_key(i, &SSL_PASSTHROUGH)));
     all.into_iter().collect()
 }
 
-fn config(inputs: &UpstreamInputs<'_>, policies: Policies<'_>) -> Config {
+/// All endpoints, spoken to by nobody but the client.
+fn passthrough_subset() -> Subset {
+    let tls = ClientTlsSettings {
+        mode: TlSmode::Disable.into(),
+        ..ClientTlsSettings::default()
+    };
+    Subset {
+        name: names::PASSTHROUGH_SUBSET.to_owned(),
+        traffic_policy: Some(TrafficPolicy {
+            tls: Some(tls),
+            ..TrafficPolicy::default()
+        }),
+        ..Subset::default()
+    }
+}
+
+fn config(inputs: &UpstreamInputs<'_>, policies: Policies<'_>, passes: bool) -> Config {
+    let is_ruled = !policies.is_empty();
     let mut policy = TrafficPolicy::default();
     for (port, (_, settings)) in policies {
         match port {
@@ -152,7 +176,8 @@ fn config(inputs: &UpstreamInputs<'_>, policies: Policies<'_>) -> Config {
     let name = names::destination_rule(scope, inputs.upstream);
     let spec = DestinationRule {
         host: names::upstream_host(scope, inputs.upstream),
-        traffic_policy: Some(policy),
+        traffic_policy: is_ruled.then_some(policy),
+        subsets: passes.then(passthrough_subset).into_iter().collect(),
         ..DestinationRule::default()
     };
     Config::new(Meta::new(scope.system_namespace.clone(), name), spec)

@@ -1,11 +1,12 @@
 //! LDS: the listeners of a gateway.
 //!
-//! A listener is either plain HTTP, one filter chain without match, or HTTPS, one filter chain per
-//! server with its hosts as SNI. Listeners know ports, certificates and options, never hosts'
-//! routes: with scoped routes, adding a host to a plain listener does not touch it.
+//! A listener is either plain HTTP, one filter chain without match, or TLS, one filter chain per
+//! server with its hosts as SNI. Listeners know ports, certificates and options, and of hosts' routes
+//! those only that pass TLS on: with scoped routes, adding a host to a plain listener does not touch it.
 
 mod filters;
 mod hcm;
+mod passthrough;
 mod tls;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use super::{names, proto};
 
 pub(crate) use filters::{CORS, CUSTOM_RESPONSE, FAULT, LOCAL_RATE_LIMIT, ON_DEMAND, RBAC, ROUTER};
 pub use hcm::{AccessLog, HttpOptions};
+pub use passthrough::Passthrough;
 pub use tls::{ClientCertificate, TlsChain, TlsVersion};
 
 /// Everything that one listener is made from.
@@ -45,8 +47,23 @@ pub enum Servers {
         /// True when gRPC-Web requests are translated to gRPC.
         grpc_web: bool,
     },
-    /// HTTP over TLS, in order of precedence: of two servers with the same SNI the first one has it.
-    Https(Vec<TlsChain>),
+    /// TLS, in order of precedence: of two servers with the same SNI the first one has it.
+    Tls(Vec<TlsServer>),
+}
+
+/// One server of a TLS listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TlsServer {
+    /// HTTP; TLS ends here.
+    Https(TlsChain),
+    /// Anything; TLS ends at the backend.
+    Passthrough(Passthrough),
+}
+
+impl From<TlsChain> for TlsServer {
+    fn from(chain: TlsChain) -> Self {
+        Self::Https(chain)
+    }
 }
 
 /// How requests find their routes.
@@ -66,7 +83,7 @@ pub enum Routing {
 pub fn listener(input: &ListenerInput) -> Generated<Option<listener::Listener>> {
     let mut issues = Vec::new();
     let chains = filter_chains(input, &mut issues);
-    let tls = matches!(input.servers, Servers::Https(_));
+    let tls = matches!(input.servers, Servers::Tls(_));
     let resource = (!chains.is_empty()).then(|| listener::Listener {
         name: names::listener_name(&input.bind, input.port),
         address: Some(proto::socket_address(&input.bind, input.port)),
@@ -95,7 +112,7 @@ fn filter_chains(input: &ListenerInput, issues: &mut Vec<Issue>) -> Vec<listener
                 ..Default::default()
             }]
         }
-        Servers::Https(chains) => tls::filter_chains(input, chains, issues),
+        Servers::Tls(servers) => tls::filter_chains(input, servers, issues),
     }
 }
 

@@ -39,7 +39,7 @@ fn input(servers: Servers, routing: Routing) -> ListenerInput {
 
 fn https(chains: Vec<TlsChain>) -> Generated<Option<listener::Listener>> {
     listener(&input(
-        Servers::Https(chains),
+        Servers::Tls(chains.into_iter().map(Into::into).collect()),
         Routing::Scoped { on_demand: false },
     ))
 }
@@ -165,4 +165,47 @@ fn filters_come_in_a_fixed_order(#[case] routing: Routing, #[case] first: &[&str
     assert_eq!(names, [first, &rest].concat());
     assert_eq!(listener.name, "0.0.0.0_443");
     assert_eq!(manager.stat_prefix, "outbound_0.0.0.0_443");
+}
+
+#[test]
+fn connections_are_passed_on() {
+    assert_eq!(passed_to(&[]), "refused BlackHoleCluster");
+    assert_eq!(passed_to(&[("a", 0)]), "outbound_0.0.0.0_443 a");
+    let shares = [("a", 1), ("b", 3)];
+    assert_eq!(passed_to(&shares), "outbound_0.0.0.0_443 a=1 b=3");
+}
+
+fn passed_to(clusters: &[(&str, u32)]) -> String {
+    use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3 as tcp_proxy;
+    use tcp_proxy::tcp_proxy::ClusterSpecifier;
+    let passthrough = TlsServer::Passthrough(Passthrough {
+        origin: chain(&[]).origin,
+        hosts: vec!["a.test".to_owned(), "b.test".to_owned()],
+        clusters: clusters
+            .iter()
+            .map(|(name, weight)| ((*name).to_owned(), *weight))
+            .collect(),
+    });
+    let servers = Servers::Tls(vec![chain(&["b.test"]).into(), passthrough]);
+    let built = listener(&input(servers, Routing::Plain));
+    let chains = built.resource.unwrap().filter_chains;
+    assert_eq!(names_of(&chains[1]), ["a.test"], "b.test has an owner");
+    assert_eq!(built.issues.len(), 1);
+    assert!(chains[1].transport_socket.is_none());
+    let Some(listener::filter::ConfigType::TypedConfig(any)) = &chains[1].filters[0].config_type
+    else {
+        panic!("{chains:?}");
+    };
+    let proxy = tcp_proxy::TcpProxy::decode(any.value.as_slice()).unwrap();
+    let to = match proxy.cluster_specifier.unwrap() {
+        ClusterSpecifier::Cluster(name) => name,
+        ClusterSpecifier::WeightedClusters(all) => {
+            let all = all
+                .clusters
+                .iter()
+                .map(|c| format!("{}={}", c.name, c.weight));
+            all.collect::<Vec<_>>().join(" ")
+        }
+    };
+    format!("{} {to}", proxy.stat_prefix)
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 use envoy_types::pb::envoy::config::core::v3 as core;
 use envoy_types::pb::envoy::config::listener::v3 as listener;
 use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3 as tls_inspector;
-use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3 as tcp_proxy;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls;
 
-use super::{ListenerInput, hcm};
+use super::{ListenerInput, TlsServer, hcm, passthrough};
 use crate::translate::issue::{Issue, Origin, Reason};
 use crate::translate::{host, names, proto};
 
@@ -119,24 +118,52 @@ pub(super) fn inspector() -> listener::ListenerFilter {
 /// chains match the same SNI, so that the first server keeps it.
 pub(super) fn filter_chains(
     input: &ListenerInput,
-    chains: &[TlsChain],
+    servers: &[TlsServer],
     issues: &mut Vec<Issue>,
 ) -> Vec<listener::FilterChain> {
     let mut taken = BTreeSet::new();
-    let mut result: Vec<listener::FilterChain> = Vec::with_capacity(chains.len());
-    for chain in chains {
-        let Some(server_names) = own_hosts(chain, &mut taken, issues) else {
+    let mut result: Vec<listener::FilterChain> = Vec::with_capacity(servers.len());
+    for server in servers {
+        let Some(server_names) = own_hosts(&Hosts::of(server), &mut taken, issues) else {
             continue;
         };
-        result.push(filter_chain(input, chain, server_names, issues));
+        let matching = (!server_names.is_empty()).then(|| listener::FilterChainMatch {
+            server_names,
+            ..Default::default()
+        });
+        result.push(match server {
+            TlsServer::Https(chain) => filter_chain(input, chain, matching, issues),
+            TlsServer::Passthrough(chain) => passthrough::filter_chain(input, chain, matching),
+        });
     }
     result
+}
+
+/// The hosts of a server, and what is said when they cannot be its own.
+struct Hosts<'a> {
+    origin: &'a Origin,
+    server: &'a str,
+    hosts: &'a [String],
+}
+
+impl<'a> Hosts<'a> {
+    fn of(server: &'a TlsServer) -> Self {
+        let (origin, server, hosts) = match server {
+            TlsServer::Https(chain) => (&chain.origin, chain.server_name.as_str(), &chain.hosts),
+            TlsServer::Passthrough(chain) => (&chain.origin, "", &chain.hosts),
+        };
+        Self {
+            origin,
+            server,
+            hosts,
+        }
+    }
 }
 
 /// Sorted SNI hosts that no earlier chain has; empty for "everything else". `None` when all are
 /// taken or invalid.
 fn own_hosts(
-    chain: &TlsChain,
+    chain: &Hosts<'_>,
     taken: &mut BTreeSet<String>,
     issues: &mut Vec<Issue>,
 ) -> Option<Vec<String>> {
@@ -148,7 +175,7 @@ fn own_hosts(
         return None;
     }
     let mut own = BTreeSet::new();
-    for host in &chain.hosts {
+    for host in chain.hosts {
         let host = host.to_ascii_lowercase();
         if !host::is_valid(&host) {
             issues.push(chain_issue(
@@ -166,7 +193,7 @@ fn own_hosts(
     (!own.is_empty()).then(|| own.into_iter().collect())
 }
 
-fn duplicate(chain: &TlsChain, host: &str) -> Issue {
+fn duplicate(chain: &Hosts<'_>, host: &str) -> Issue {
     chain_issue(
         chain,
         host,
@@ -175,10 +202,10 @@ fn duplicate(chain: &TlsChain, host: &str) -> Issue {
     )
 }
 
-fn chain_issue(chain: &TlsChain, host: &str, reason: Reason, what: &str) -> Issue {
+fn chain_issue(chain: &Hosts<'_>, host: &str, reason: Reason, what: &str) -> Issue {
     Issue {
         origin: Some(chain.origin.clone()),
-        at: chain.server_name.clone(),
+        at: chain.server.to_owned(),
         reason,
         message: format!("host {host:?} {what}"),
     }
@@ -187,19 +214,11 @@ fn chain_issue(chain: &TlsChain, host: &str, reason: Reason, what: &str) -> Issu
 fn filter_chain(
     input: &ListenerInput,
     chain: &TlsChain,
-    server_names: Vec<String>,
+    matching: Option<listener::FilterChainMatch>,
     issues: &mut Vec<Issue>,
 ) -> listener::FilterChain {
-    let matching = (!server_names.is_empty()).then(|| listener::FilterChainMatch {
-        server_names,
-        ..Default::default()
-    });
     if chain.client_certificate == ClientCertificate::Unverifiable {
-        return listener::FilterChain {
-            filter_chain_match: matching,
-            filters: vec![refuse()],
-            ..Default::default()
-        };
+        return passthrough::closed(matching);
     }
     let stat_prefix = if chain.server_name.is_empty() {
         super::default_stat_prefix(input)
@@ -213,24 +232,6 @@ fn filter_chain(
         transport_socket: Some(transport_socket(chain, issues)),
         transport_socket_connect_timeout: Some(proto::duration(HANDSHAKE_TIMEOUT)),
         ..Default::default()
-    }
-}
-
-/// Closes every connection: there is nowhere to go. Without the chain its hosts would fall to one for more hosts, which
-/// may not ask for a certificate.
-fn refuse() -> listener::Filter {
-    let config = tcp_proxy::TcpProxy {
-        stat_prefix: "refused".to_owned(),
-        cluster_specifier: Some(tcp_proxy::tcp_proxy::ClusterSpecifier::Cluster(
-            names::BLACK_HOLE_CLUSTER.to_owned(),
-        )),
-        ..Default::default()
-    };
-    listener::Filter {
-        name: "envoy.filters.network.tcp_proxy".to_owned(),
-        config_type: Some(listener::filter::ConfigType::TypedConfig(proto::any(
-            &config,
-        ))),
     }
 }
 

@@ -327,7 +327,8 @@ impl<'a> Generator<'a> {
     /// VirtualServices are in it.
     fn plain_servers(&self, key: &ListenKey) -> Vec<(String, u16, BTreeSet<NamespacedName>)> {
         let mut by_name: BTreeMap<String, BTreeSet<NamespacedName>> = BTreeMap::new();
-        for (gateway, server) in self.servers.of(key) {
+        let ended = |(_, server): &(_, &Server)| server.protocol != ServerProtocol::Passthrough;
+        for (gateway, server) in self.servers.of(key).into_iter().filter(ended) {
             by_name
                 .entry(route_name(gateway, server))
                 .or_default()
@@ -363,7 +364,10 @@ impl Decoded<'_> {
 
 fn serves(server: &Server, port: u16, host: &str) -> bool {
     server.port == port
-        && server.protocol != ServerProtocol::Unsupported
+        && !matches!(
+            server.protocol,
+            ServerProtocol::Passthrough | ServerProtocol::Unsupported
+        )
         && server
             .hosts
             .iter()

@@ -12,7 +12,7 @@ use super::servers::{self, Credential, ListenKey};
 use crate::model::config::{GatewayFacts, Server, ServerProtocol, ServerTls};
 use crate::model::envoy_filter::Added;
 use crate::translate::lds::{
-    self, ClientCertificate, ListenerInput, Routing, TlsChain, TlsVersion,
+    self, ClientCertificate, ListenerInput, Routing, TlsChain, TlsServer, TlsVersion,
 };
 use crate::translate::{Origin, names, sds};
 
@@ -76,10 +76,16 @@ impl Generator<'_> {
         };
         let servers = if servers::is_tls(first) {
             // A server whose certificate is missing would hold up the whole listener: it joins when it comes.
-            let chains = all
-                .iter()
-                .filter_map(|(gateway, server)| chain(gateway, server, secrets));
-            lds::Servers::Https(chains.collect())
+            let mut servers = Vec::new();
+            for (gateway, server) in all {
+                if server.protocol == ServerProtocol::Passthrough {
+                    let passed = self.passthrough(gateway, server);
+                    servers.extend(passed.into_iter().map(TlsServer::Passthrough));
+                } else {
+                    servers.extend(chain(gateway, server, secrets).map(TlsServer::Https));
+                }
+            }
+            lds::Servers::Tls(servers)
         } else {
             lds::Servers::Http {
                 route_name: route_name(gateway, first),

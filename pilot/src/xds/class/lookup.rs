@@ -97,12 +97,20 @@ impl<'a> Lookup<'a> {
         resolution(self) == resolution(other) && self.parts(hostname) == other.parts(hostname)
     }
 
-    /// A name without ports of its own has those that routes ask for.
+    /// The ports of a service that get clusters: those that routes ask for. A route that names none may lead to any of them.
+    /// A name without ports of its own has all that are asked for.
     fn ports(&self, service: &Service) -> Vec<ServicePort> {
-        if !has_any_port(service) {
+        let context = &self.world.context;
+        let any = has_any_port(service);
+        let all = self.options.all_clusters || context.referenced_without_port(&service.hostname);
+        if all && !any {
             return service.ports.clone();
         }
-        let asked = self.world.context.referenced_ports(&service.hostname);
+        let asked = context.referenced_ports(&service.hostname);
+        if !any {
+            let is_asked = |port: &&ServicePort| asked.binary_search(&port.number).is_ok();
+            return service.ports.iter().filter(is_asked).cloned().collect();
+        }
         let port = |number| ServicePort {
             name: Arc::from(""),
             number,

@@ -4,6 +4,7 @@ mod clusters;
 mod generate;
 mod listeners;
 mod lookup;
+mod passthrough;
 mod patches;
 mod references;
 mod servers;
@@ -152,6 +153,10 @@ impl ClassSnapshot {
             for (old, new) in &impact.gateways {
                 servers.replace(&self.class, old.as_ref(), new.as_ref(), &mut dirty);
             }
+        }
+        let gateways = changed.context.iter().flat_map(|i| &i.tls_gateways);
+        for gateway in gateways.filter_map(|name| world.context.gateways.get(name)) {
+            dirty.listeners.extend(servers::passing(gateway));
         }
         if touched.listeners {
             dirty.listeners.extend(servers.listeners().cloned());

@@ -60,7 +60,7 @@ impl Servers {
         };
         let listeners = self.listeners.range(first..).map(|(key, _)| key);
         let mut listeners = listeners.take_while(|key| key.port == port);
-        listeners.any(|key| self.shape(key) == Some(ServerProtocol::Https))
+        listeners.any(|key| self.shape(key).is_some_and(over_tls))
     }
 
     pub(super) fn listeners(&self) -> impl Iterator<Item = &ListenKey> {
@@ -132,10 +132,7 @@ impl Servers {
         add: bool,
         dirty: &mut Dirty,
     ) {
-        let key = ListenKey {
-            port: server.port,
-            bind: server.bind.as_str().into(),
-        };
+        let key = listen_key(server);
         let before = self.shape(&key);
         let id = id(gateway, at);
         let servers = self.listeners.entry(key.clone()).or_default();
@@ -178,8 +175,29 @@ fn id(gateway: &GatewayFacts, at: usize) -> ServerId {
     (gateway.created.unwrap_or(i64::MIN), name, namespace, at)
 }
 
+/// Whether a server is of a TLS listener.
 pub(super) fn is_tls(server: &Server) -> bool {
-    server.protocol == ServerProtocol::Https
+    over_tls(server.protocol)
+}
+
+fn over_tls(protocol: ServerProtocol) -> bool {
+    matches!(
+        protocol,
+        ServerProtocol::Https | ServerProtocol::Passthrough
+    )
+}
+
+/// Where the servers of a Gateway that pass TLS on listen.
+pub(super) fn passing(gateway: &GatewayFacts) -> impl Iterator<Item = ListenKey> {
+    let passing = |server: &&Server| server.protocol == ServerProtocol::Passthrough;
+    gateway.servers.iter().filter(passing).map(listen_key)
+}
+
+fn listen_key(server: &Server) -> ListenKey {
+    ListenKey {
+        port: server.port,
+        bind: server.bind.as_str().into(),
+    }
 }
 
 /// Whether clients of the server show a certificate.
@@ -196,7 +214,8 @@ pub(super) fn credentials(
     gateway: &GatewayFacts,
     server: &Server,
 ) -> Vec<Credential> {
-    let Some(tls) = server.tls.as_ref().filter(|_| is_tls(server)) else {
+    let ends_here = server.protocol == ServerProtocol::Https;
+    let Some(tls) = server.tls.as_ref().filter(|_| ends_here) else {
         return Vec::new();
     };
     let mut needed = Vec::new();

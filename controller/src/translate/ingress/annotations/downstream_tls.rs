@@ -9,7 +9,7 @@ use shared_proto::networking::v1alpha3::{HttpRoute, ServerTlsSettings};
 
 use super::table::{
     AUTH_TLS_PASS_CERTIFICATE, AUTH_TLS_SECRET, AUTH_TLS_VERIFY_CLIENT, SSL_CIPHER, SSL_CIPHERS,
-    TLS_MAX_PROTOCOL_VERSION, TLS_MIN_PROTOCOL_VERSION,
+    SSL_PASSTHROUGH, TLS_MAX_PROTOCOL_VERSION, TLS_MIN_PROTOCOL_VERSION,
 };
 use super::value::{self, NamespacedName, Value, ValueError};
 use super::{Annotations, Problems};
@@ -174,6 +174,15 @@ pub(crate) fn parse_pass(annotations: &Annotations<'_>, problems: &mut Problems)
         problems.add(found.key, Reason::IneffectiveAnnotation, message);
     }
     true
+}
+
+/// Whether TLS is passed on to the backend: the key that says so.
+pub(crate) fn parse_passthrough(
+    annotations: &Annotations<'_>,
+    problems: &mut Problems,
+) -> Option<&'static str> {
+    let found = annotations.find(&SSL_PASSTHROUGH, value::boolean, problems)?;
+    found.value.then_some(found.key)
 }
 
 /// Shows the backends of a route the certificate of the client. What a client says in that header itself never gets through.

@@ -258,6 +258,8 @@ pub(crate) struct Settings {
     pub(crate) fallback: Option<fallback::Fallback>,
     /// TLS with clients.
     pub(crate) downstream_tls: Option<downstream_tls::DownstreamTls>,
+    /// TLS of clients is passed on to the backend: the key that says so.
+    pub(crate) passthrough: Option<&'static str>,
     /// Backends see the certificates of clients.
     pub(crate) pass_certificate: bool,
     /// Protocol and TLS with backends.
@@ -304,6 +306,7 @@ impl Settings {
             canary: canary::parse(annotations, found),
             destination: destination::parse(annotations, found),
             downstream_tls: downstream_tls::parse(annotations, found),
+            passthrough: downstream_tls::parse_passthrough(annotations, found),
             pass_certificate: downstream_tls::parse_pass(annotations, found),
             fallback: fallback::parse(annotations, found),
             load_balance: load_balance::parse(annotations, found),
@@ -334,6 +337,13 @@ impl Settings {
     /// True when it says how backends are connected and spoken to, or which endpoint is chosen.
     pub(crate) fn has_policy(&self) -> bool {
         self.upstream_tls.is_some() || self.load_balance.is_some() || self.connect_timeout.is_some()
+    }
+
+    /// True when not every client may come in.
+    pub(crate) fn restricts_access(&self) -> bool {
+        let tls = self.downstream_tls.as_ref();
+        let certificate = tls.is_some_and(|tls| tls.authority.is_some());
+        self.denied || self.source_range.is_some() || self.auth.is_some() || certificate
     }
 
     /// False when a condition cannot be read, so that routes would take requests that are not meant for them.

@@ -246,6 +246,7 @@ keys! {
     DownstreamTls Host {
         AUTH_TLS_SECRET "auth-tls-secret" Both, "[namespace/]secret: that of the host's certificate, or the same name with -cacert", "clients must have a certificate of this authority";
         AUTH_TLS_VERIFY_CLIENT "auth-tls-verify-client" Both, "on, off or optional (on)", "whether clients must have the certificate that auth-tls-secret is for; optional: it is verified when they show one";
+        SSL_PASSTHROUGH "ssl-passthrough" Both, "boolean (false)", "TLS connections go to the backend of path `/` as they are, by the name of the host in their handshake; not where access is restricted";
         SSL_CIPHER "ssl-cipher" Both, "cipher names separated by colons", "ciphers of TLS up to 1.2";
         SSL_CIPHERS "ssl-ciphers" Both, "cipher names separated by colons", "the same as ssl-cipher, which beats it";
         TLS_MIN_PROTOCOL_VERSION "tls-min-protocol-version" Both, "TLSv1.0 to TLSv1.3", "lowest version of TLS";

@@ -40,7 +40,6 @@ rows! {
         "auth-tls-verify-depth": "bound the length of certificate chains", "issue client certificates from an authority of their own";
         "auth-tls-error-page": "redirect clients without a valid certificate", "the TLS handshake with them fails; remove it";
         "ssl-prefer-server-ciphers": "prefer the server's order of ciphers", "that is always so; remove it";
-        "ssl-passthrough": "pass TLS to the backend without terminating it", "terminate it here and set backend-protocol: HTTPS";
         // Backends
         "fastcgi-index": "name the index script of FastCGI", "FastCGI is not spoken; put an HTTP server before the application";
         "fastcgi-params-configmap": "set parameters of FastCGI", "FastCGI is not spoken; put an HTTP server before the application";
