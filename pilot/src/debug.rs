@@ -14,6 +14,7 @@ use shared_proto::config::Config;
 use xds_engine::types::ENVOY;
 use xds_engine::{Resource, ResourceMap, Snapshot};
 
+use crate::model::diagnostic::{Diagnostic, ObjectRef};
 use crate::xds::connections::Connections;
 use crate::xds::updater::Handle;
 
@@ -35,6 +36,10 @@ const PAGES: &[(&str, &str)] = &[
         "/debug/configz",
         "configs of the controller, as Kubernetes objects",
     ),
+    (
+        "/debug/diagnostics",
+        "mistakes in the objects that are read and how to mend them",
+    ),
     ("/debug/syncz", "connected proxies and how far each is"),
     (
         "/debug/config_dump?proxyID=NAME",
@@ -46,6 +51,7 @@ const PAGES: &[(&str, &str)] = &[
 pub fn router(state: DebugState) -> Router {
     Router::new()
         .route("/debug/configz", get(configz))
+        .route("/debug/diagnostics", get(diagnostics))
         .route("/debug/syncz", get(syncz))
         .route("/debug/config_dump", get(config_dump))
         .with_state(state)
@@ -63,6 +69,25 @@ async fn configz(State(state): State<DebugState>) -> Response {
         Err(error) => json!({ "error": error.to_string(), "object": config.key.to_string() }),
     };
     admin::json(&context.configs.values().map(object).collect::<Vec<_>>())
+}
+
+/// The same fields as the controller's page has; objects of the pilot come from no file.
+async fn diagnostics(State(state): State<DebugState>) -> Response {
+    let diagnostics = state.updater.diagnostics();
+    let one = |(object, diagnostic): (&ObjectRef, &Diagnostic)| {
+        json!({
+            "severity": diagnostic.reason.severity().as_str(),
+            "reason": diagnostic.reason.as_str(),
+            "kind": object.kind,
+            "namespace": &*object.name.namespace,
+            "name": &*object.name.name,
+            "file": null,
+            "line": null,
+            "field": diagnostic.field,
+            "message": diagnostic.message,
+        })
+    };
+    admin::json(&diagnostics.all().map(one).collect::<Vec<_>>())
 }
 
 async fn syncz(State(state): State<DebugState>) -> Response {

@@ -11,6 +11,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry;
 
+use crate::model::diagnostic::DiagnosticReason;
+
 type Count = Counter<u64, AtomicU64>;
 
 /// A counter whose name has no `_total`, as Istio has some: the format has no such type, so it is untyped.
@@ -108,6 +110,8 @@ pub struct Metrics {
     pub generated: Family<TypeLabel, Count>,
     /// Mistakes found while generating.
     pub issues: Family<ReasonLabel, Count>,
+    /// Mistakes in objects that are read, counted when they appear.
+    pub diagnostics: Family<ReasonLabel, Count>,
     /// Resources sent, removals included.
     pub sent: Family<TypeLabel, Count>,
     /// Size of the resources sent.
@@ -149,6 +153,7 @@ impl Metrics {
             debounce_merged: Count::default(),
             generated: Family::default(),
             issues: Family::default(),
+            diagnostics: Family::default(),
             sent: Family::default(),
             sent_bytes: Family::default(),
             pushes: Family::default(),
@@ -207,6 +212,14 @@ impl Metrics {
             "isthmus_pilot_issues",
             "Mistakes found while generating",
             m.issues,
+        );
+        for reason in DiagnosticReason::ALL.map(DiagnosticReason::as_str) {
+            drop(m.diagnostics.get_or_create(&ReasonLabel { reason }));
+        }
+        r.register(
+            "isthmus_diagnostics",
+            "Mistakes found in objects that are read, counted when they appear",
+            m.diagnostics,
         );
         r.register(
             "isthmus_xds_resources_sent",

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use shared_proto::config::ConfigKey;
 
 use super::config::StoredConfig;
+use super::diagnostic::{DiagnosticList, ObjectRef};
 use super::endpoint::Endpoints;
 use super::secret::TlsSecret;
 use super::service::Service;
@@ -57,4 +58,6 @@ pub enum Change {
     Endpoints(Arc<str>, Arc<Endpoints>),
     /// A Secret.
     Secret(NamespacedName, SecretState),
+    /// All that is wrong with an object as far as its source can tell; changes nothing that is served.
+    Mistakes(ObjectRef, DiagnosticList),
 }

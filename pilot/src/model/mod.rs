@@ -4,6 +4,7 @@ pub mod change;
 pub mod cluster_name;
 pub mod config;
 pub mod destination_rule;
+pub mod diagnostic;
 pub mod endpoint;
 pub mod envoy_filter;
 pub mod host;

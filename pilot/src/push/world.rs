@@ -7,6 +7,7 @@ use imbl::OrdMap;
 
 use super::context::{Impact, PushContext};
 use crate::model::change::{Change, NamespacedName, SecretState};
+use crate::model::diagnostic::ObjectRef;
 use crate::model::endpoint::Endpoints;
 use crate::model::secret::TlsSecret;
 
@@ -88,6 +89,7 @@ impl World {
                     world.apply_endpoints(hostname, endpoints, &mut changed);
                 }
                 Change::Secret(name, state) => world.apply_secret(name, state, &mut changed),
+                Change::Mistakes(..) => {}
             }
         }
         if let Some((context, impact)) = context {
@@ -140,6 +142,7 @@ enum Object {
     Service(Arc<str>),
     Endpoints(Arc<str>),
     Secret(NamespacedName),
+    Mistakes(ObjectRef),
 }
 
 fn last_of_each(changes: Vec<Change>) -> Vec<Change> {
@@ -156,6 +159,7 @@ fn last_of_each(changes: Vec<Change>) -> Vec<Change> {
                 Change::Service(hostname, _) => Object::Service(hostname.clone()),
                 Change::Endpoints(hostname, _) => Object::Endpoints(hostname.clone()),
                 Change::Secret(name, _) => Object::Secret(name.clone()),
+                Change::Mistakes(object, _) => Object::Mistakes(object.clone()),
             })
         })
         .collect();

@@ -6,5 +6,6 @@
 
 pub mod class;
 pub mod connections;
+pub mod diagnostics;
 pub mod source;
 pub mod updater;

@@ -9,20 +9,24 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, info, warn};
 
 use super::class::{Built, ClassSnapshot, Counts, PushOptions};
+use super::diagnostics::{Diagnostics, Found};
 use crate::metrics::{KindLabel, Metrics, ReasonLabel, TypeLabel, XdsType};
 use crate::model::change::Change;
-use crate::model::config::Facts;
+use crate::model::diagnostic::{Severity, shorten};
 use crate::model::proxy::{Proxy, ProxyClass};
 use crate::push::context::PushContext;
 use crate::push::debounce::{Debounce, Timer};
 use crate::push::world::World;
-use crate::translate::{Issue, Origin, Reason};
+use crate::translate::Issue;
 
 /// A class without proxies is kept this long, so that a reconnect finds it.
 const KEEP_CLASS: Duration = Duration::from_secs(60);
 
 /// Batches that may wait; a source that is faster has to wait itself.
 const BATCHES: usize = 64;
+
+/// Characters of a message that are logged.
+const LOGGED: usize = 500;
 
 /// What the updater is told.
 #[derive(Debug)]
@@ -44,6 +48,7 @@ pub enum Message {
 pub struct Handle {
     messages: mpsc::Sender<Message>,
     context: Arc<ArcSwap<PushContext>>,
+    diagnostics: Arc<ArcSwap<Diagnostics>>,
 }
 
 impl Handle {
@@ -72,6 +77,11 @@ impl Handle {
         wait.await.ok()
     }
 
+    /// What is wrong with the objects that are read.
+    pub fn diagnostics(&self) -> Arc<Diagnostics> {
+        self.diagnostics.load_full()
+    }
+
     /// The context in use.
     pub fn context(&self) -> Arc<PushContext> {
         self.context.load_full()
@@ -90,6 +100,8 @@ pub struct Updater {
     timer: Timer,
     world: World,
     context: Arc<ArcSwap<PushContext>>,
+    diagnostics: Diagnostics,
+    diagnostics_seen: Arc<ArcSwap<Diagnostics>>,
     classes: BTreeMap<ProxyClass, Class>,
     waiting: Vec<Change>,
     messages: mpsc::Receiver<Message>,
@@ -108,12 +120,15 @@ impl Updater {
     pub fn new(options: PushOptions, debounce: Debounce, metrics: Metrics) -> (Self, Handle) {
         let (sender, messages) = mpsc::channel(BATCHES);
         let context = Arc::new(ArcSwap::from_pointee(PushContext::default()));
+        let diagnostics = Arc::new(ArcSwap::from_pointee(Diagnostics::default()));
         let updater = Self {
             options,
             metrics,
             timer: Timer::new(debounce),
             world: World::default(),
             context: context.clone(),
+            diagnostics: Diagnostics::default(),
+            diagnostics_seen: diagnostics.clone(),
             classes: BTreeMap::new(),
             waiting: Vec::new(),
             messages,
@@ -123,6 +138,7 @@ impl Updater {
             Handle {
                 messages: sender,
                 context,
+                diagnostics,
             },
         )
     }
@@ -159,6 +175,9 @@ impl Updater {
                 }
                 Some(Message::Barrier(done)) => {
                     self.push();
+                    let mut found = Vec::new();
+                    self.diagnostics.complete(&self.world, &mut found);
+                    self.publish_diagnostics(found);
                     let _ = done.send(());
                 }
                 Some(Message::Open(proxy, secrets, reply)) => {
@@ -204,10 +223,9 @@ impl Updater {
         if changes.is_empty() {
             return;
         }
-        for change in &changes {
-            self.count(change);
-            self.tell_mistakes(change);
-        }
+        changes.iter().for_each(|change| self.count(change));
+        let mut found = Vec::new();
+        let secrets = self.diagnostics.note(&changes, &mut found);
         let count = changes.len();
         let (world, changed) = self.world.next(changes);
         if changed.context.is_some() {
@@ -229,6 +247,10 @@ impl Updater {
             self.classes.clear();
         }
         self.world = world;
+        let gateways = changed.context.as_ref().map(|impact| &*impact.gateways);
+        let touched = (gateways.unwrap_or_default(), &secrets);
+        self.diagnostics.look(&self.world, touched, &mut found);
+        self.publish_diagnostics(found);
         if !changed.is_empty() {
             for key in self.classes.keys().cloned().collect::<Vec<_>>() {
                 self.refresh(&key, &changed, start);
@@ -301,25 +323,25 @@ impl Updater {
             reason: issue.reason.as_str(),
         };
         self.metrics.issues.get_or_create(&reason).inc();
-        warn!(%issue, "part of a config is not served as written");
+        let issue = shorten(&issue.to_string(), LOGGED);
+        warn!(issue, "part of a config is not served as written");
     }
 
-    /// Says what of an EnvoyFilter cannot be used; once, whatever the number of classes.
-    fn tell_mistakes(&self, change: &Change) {
-        let Change::Config(key, Some(config)) = change else {
-            return;
-        };
-        if let Facts::EnvoyFilter(facts) = &config.facts {
-            for mistake in &facts.mistakes {
-                self.tell(&Issue {
-                    origin: Some(Origin {
-                        namespace: key.namespace.to_string(),
-                        name: key.name.to_string(),
-                    }),
-                    at: mistake.at.clone(),
-                    reason: Reason::InvalidPatch,
-                    message: mistake.message.clone(),
-                });
+    /// Publishes all mistakes, and says those that are new.
+    fn publish_diagnostics(&self, found: Vec<Found>) {
+        self.diagnostics_seen
+            .store(Arc::new(self.diagnostics.clone()));
+        for (object, diagnostic) in found {
+            let reason = diagnostic.reason.as_str();
+            let label = ReasonLabel { reason };
+            self.metrics.diagnostics.get_or_create(&label).inc();
+            let detail = shorten(&diagnostic.message, LOGGED);
+            let field = diagnostic.field;
+            match diagnostic.reason.severity() {
+                Severity::Error => warn!(%object, field, reason, detail, "object is wrong"),
+                Severity::Warning => {
+                    info!(%object, field, reason, detail, "object is partly ignored");
+                }
             }
         }
     }
@@ -330,6 +352,7 @@ impl Updater {
             Change::Service(..) => (&self.metrics.registry_changes, "Service"),
             Change::Endpoints(..) => (&self.metrics.registry_changes, "EndpointSlice"),
             Change::Secret(..) => (&self.metrics.registry_changes, "Secret"),
+            Change::Mistakes(..) => return,
         };
         family.get_or_create(&KindLabel { kind }).inc();
     }

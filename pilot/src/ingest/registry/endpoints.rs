@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::discovery::v1 as discovery;
 
 use crate::model::change::NamespacedName;
+use crate::model::diagnostic::{Diagnostic, DiagnosticList, DiagnosticReason, shorten};
 use crate::model::endpoint::{Endpoint, Endpoints};
 
 /// Label that names the service of a slice.
@@ -18,15 +19,26 @@ pub struct Slice {
     pub service: NamespacedName,
     /// Its addresses that are ready.
     pub endpoints: Arc<Endpoints>,
+    /// What of it cannot be used.
+    pub mistakes: DiagnosticList,
 }
 
-/// Reads a slice; `None` when it belongs to no service. An address whose readiness is not told is ready. Names in
-/// place of addresses (`addressType: FQDN`), ports without number and ports other than TCP are left out.
+/// Mistakes of one slice that are told.
+const MISTAKES: usize = 20;
+/// Characters of a value in a message.
+const SHOWN: usize = 60;
+
+/// Reads a slice; `None` when it belongs to no service. An address whose readiness is not told is ready. Ports other than TCP
+/// are left out; names in place of addresses (`addressType: FQDN`) and ports without number too, which are mistakes.
 pub fn slice(object: &discovery::EndpointSlice) -> Option<Slice> {
     let labels = object.metadata.labels.as_ref()?;
     let service = labels.get(SERVICE_LABEL).filter(|name| !name.is_empty())?;
     let namespace = super::name_of(&object.metadata).namespace;
-    let ports: Vec<(Arc<str>, u16)> = object.ports.iter().flatten().filter_map(port).collect();
+    let mut mistakes = Mistakes::default();
+    let numbered = object.ports.iter().flatten().enumerate();
+    let ports = numbered.filter_map(|(at, port)| read_port(at, port, &mut mistakes));
+    let ports: Vec<(Arc<str>, u16)> = ports.collect();
+    check_addresses(object, &mut mistakes);
     let ready = object
         .endpoints
         .iter()
@@ -50,7 +62,62 @@ pub fn slice(object: &discovery::EndpointSlice) -> Option<Slice> {
     Some(Slice {
         endpoints: Arc::new(Endpoints::new(pairs)),
         service: NamespacedName::new(namespace, service.as_str()),
+        mistakes: mistakes.list(),
     })
+}
+
+/// What of a slice cannot be used: the first ones, and the number of all.
+#[derive(Default)]
+struct Mistakes {
+    first: Vec<Diagnostic>,
+    count: usize,
+}
+
+impl Mistakes {
+    fn add(&mut self, field: String, message: String) {
+        self.count += 1;
+        if self.first.len() < MISTAKES {
+            self.first.push(Diagnostic {
+                field,
+                reason: DiagnosticReason::InvalidEndpoint,
+                message,
+            });
+        }
+    }
+
+    fn list(mut self) -> DiagnosticList {
+        let more = self.count - self.first.len();
+        if more > 0 {
+            self.first.push(Diagnostic {
+                field: "endpoints".to_owned(),
+                reason: DiagnosticReason::InvalidEndpoint,
+                message: format!("and {more} more, which are not shown; mend these first"),
+            });
+        }
+        self.first.into()
+    }
+}
+
+/// Addresses that nobody can connect to.
+fn check_addresses(object: &discovery::EndpointSlice, mistakes: &mut Mistakes) {
+    if object.address_type == "FQDN" {
+        let message = "names in place of addresses are not served; give the addresses, or use a Service of type ExternalName";
+        mistakes.add("addressType".to_owned(), message.to_owned());
+        return;
+    }
+    for (at, endpoint) in object.endpoints.iter().enumerate() {
+        for (index, address) in endpoint.addresses.iter().enumerate() {
+            if address.parse::<IpAddr>().is_err() {
+                let address = shorten(address, SHOWN);
+                mistakes.add(
+                    format!("endpoints[{at}].addresses[{index}]"),
+                    format!(
+                        "{address:?} is no IP address and is left out; write one like 10.0.0.1"
+                    ),
+                );
+            }
+        }
+    }
 }
 
 /// The endpoints of all slices of a service. A single slice is shared, not copied.
@@ -71,14 +138,25 @@ pub(super) fn merge<'a>(
     Arc::new(Endpoints::new(pairs))
 }
 
-fn port(port: &discovery::EndpointPort) -> Option<(Arc<str>, u16)> {
+fn read_port(
+    at: usize,
+    port: &discovery::EndpointPort,
+    mistakes: &mut Mistakes,
+) -> Option<(Arc<str>, u16)> {
     if !super::is_tcp(port.protocol.as_deref()) {
         return None;
     }
-    let number = u16::try_from(port.port?)
-        .ok()
-        .filter(|&number| number > 0)?;
-    Some((port.name.as_deref().unwrap_or_default().into(), number))
+    let number = port.port.and_then(|number| u16::try_from(number).ok());
+    let number = number.filter(|&number| number > 0);
+    if number.is_none() {
+        let what = port.port.map_or_else(
+            || "there is no number".to_owned(),
+            |number| format!("{number} is no port"),
+        );
+        let message = format!("{what}, so it is left out; give one from 1 to 65535");
+        mistakes.add(format!("ports[{at}].port"), message);
+    }
+    Some((port.name.as_deref().unwrap_or_default().into(), number?))
 }
 
 fn is_ready(endpoint: &discovery::Endpoint) -> bool {
@@ -147,6 +225,34 @@ mod tests {
             (endpoint.zone.as_deref(), endpoint.node.as_deref()),
             (Some("z1"), Some("n1"))
         );
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told() {
+        let fields = |slice: &Slice| -> Vec<String> {
+            slice.mistakes.iter().map(|m| m.field.clone()).collect()
+        };
+        let slice = labelled(json!({
+            "ports": [{"port": 80}, {"name": "u", "port": 0, "protocol": "UDP"}, {"name": "a"}, {"name": "b", "port": 70000}],
+            "endpoints": [{"addresses": ["10.0.0.1", "10.0.0.256"]}, {"addresses": ["x"]}],
+        }));
+        let expected = [
+            "ports[2].port",
+            "ports[3].port",
+            "endpoints[0].addresses[1]",
+            "endpoints[1].addresses[0]",
+        ];
+        assert_eq!(fields(&slice), expected);
+        assert_eq!(shown(&slice.endpoints, ""), ["10.0.0.1:80"]);
+        let many: Vec<_> = (0..50)
+            .map(|n| json!({"addresses": [format!("x{n}")]}))
+            .collect();
+        let slice = labelled(json!({ "endpoints": many }));
+        assert_eq!(slice.mistakes.len(), MISTAKES + 1);
+        assert!(slice.mistakes[MISTAKES].message.starts_with("and 30 more"));
+        let slice =
+            labelled(json!({"addressType": "FQDN", "endpoints": [{"addresses": ["a.test"]}]}));
+        assert_eq!(fields(&slice), ["addressType"]);
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub use service::{hostname, service};
 pub use source::RegistrySource;
 
 use crate::model::change::{Change, NamespacedName, SecretState};
+use crate::model::diagnostic::{DiagnosticList, ObjectRef};
 use crate::model::endpoint::Endpoints;
 use crate::model::service::Service;
 
@@ -101,6 +102,8 @@ pub struct Registry {
     /// Service of each slice.
     slices: HashMap<NamespacedName, NamespacedName>,
     pools: HashMap<NamespacedName, Pool>,
+    /// Slices that are not used as a whole, and why.
+    mistakes: HashMap<NamespacedName, DiagnosticList>,
     secrets: HashMap<NamespacedName, SecretState>,
 }
 
@@ -182,6 +185,8 @@ impl Registry {
     }
 
     fn set_slice(&mut self, name: NamespacedName, slice: Option<Slice>, batch: &mut Batch) {
+        let mistakes = slice.as_ref().map(|slice| slice.mistakes.clone());
+        self.tell_mistakes(&name, mistakes.unwrap_or_default(), batch);
         let owner = slice.as_ref().map(|slice| slice.service.clone());
         let before = match owner {
             Some(owner) => self.slices.insert(name.clone(), owner),
@@ -195,10 +200,27 @@ impl Registry {
             }
             batch.pools.insert(before);
         }
-        if let Some(Slice { service, endpoints }) = slice {
+        if let Some(Slice {
+            service, endpoints, ..
+        }) = slice
+        {
             let pool = self.pools.entry(service.clone()).or_default();
             pool.slices.insert(name.name, endpoints);
             batch.pools.insert(service);
+        }
+    }
+
+    fn tell_mistakes(&mut self, slice: &NamespacedName, list: DiagnosticList, batch: &mut Batch) {
+        let before = match list.is_empty() {
+            true => self.mistakes.remove(slice),
+            false => self.mistakes.insert(slice.clone(), list.clone()),
+        };
+        if before.unwrap_or_default() != list {
+            let object = ObjectRef {
+                kind: ENDPOINT_SLICE,
+                name: slice.clone(),
+            };
+            batch.changes.push(Change::Mistakes(object, list));
         }
     }
 

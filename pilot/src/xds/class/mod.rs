@@ -23,6 +23,7 @@ use servers::{Dirty, Servers};
 use update::{Needs, Update};
 
 pub use generate::PushOptions;
+pub(super) use servers::asks_client_certificate;
 
 /// Everything that the proxies of a class are sent at one moment.
 #[derive(Clone, Debug)]

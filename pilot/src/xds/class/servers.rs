@@ -201,7 +201,7 @@ fn listen_key(server: &Server) -> ListenKey {
 }
 
 /// Whether clients of the server show a certificate.
-pub(super) fn asks_client_certificate(tls: &ServerTls) -> bool {
+pub(in crate::xds) fn asks_client_certificate(tls: &ServerTls) -> bool {
     [TlSmode::Mutual, TlSmode::OptionalMutual]
         .iter()
         .any(|mode| *mode as i32 == tls.mode)
