@@ -168,7 +168,6 @@ fn access_log(log: &AccessLog) -> accesslog::AccessLog {
         config_type: Some(accesslog::access_log::ConfigType::TypedConfig(proto::any(
             &config,
         ))),
-        ..Default::default()
     }
 }
 
