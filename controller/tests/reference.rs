@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use controller::translate::ingress::annotations::table::KEYS;
+
 fn annotations(args: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_controller"));
     let output = command.arg("annotations").args(args).output().unwrap();
@@ -35,4 +37,36 @@ fn json_has_the_full_keys() {
     let named = find("supported", "exact-match-header-<name>");
     assert_eq!(named["annotations"][0], "higress.io/exact-match-header-");
     assert_eq!(find("unsupported", "auth-snippet")["closesRoutes"], true);
+}
+
+/// The text of all files below a folder.
+fn texts(folder: &Path) -> String {
+    let mut all = String::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all += &texts(&path);
+        } else {
+            all += &fs::read_to_string(&path).unwrap();
+        }
+    }
+    all
+}
+
+#[test]
+fn every_key_is_in_a_case_or_a_fixture() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut all = texts(&root.join("e2e/cases")) + &texts(&root.join("e2e/fixtures"));
+    let examples = root.join("controller/tests/worked-examples.yaml");
+    all += &fs::read_to_string(examples)
+        .unwrap()
+        .replace("nginx/", "nginx.ingress.kubernetes.io/")
+        .replace("hg/", "higress.io/");
+    let absent = KEYS.iter().filter(|key| {
+        let end = if key.named { "" } else { ":" };
+        let mut full = key.full().map(|full| format!("{full}{end}"));
+        !full.any(|full| all.contains(&full))
+    });
+    let absent: Vec<&str> = absent.map(|key| key.name).collect();
+    assert!(absent.is_empty(), "no case or fixture uses {absent:?}");
 }

@@ -254,7 +254,7 @@ fn compare(at: &str, expected: &Value, found: &Value, wrong: &mut Vec<String>) {
 #[test]
 fn every_example_holds() {
     let examples: Vec<Example> = serde_yaml::from_str(EXAMPLES).unwrap();
-    assert_eq!(examples.len(), 43);
+    assert_eq!(examples.len(), 44);
     let mut wrong = Vec::new();
     for example in &examples {
         let found = translate(example);
