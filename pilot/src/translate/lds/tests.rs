@@ -209,3 +209,23 @@ fn passed_to(clusters: &[(&str, u32)]) -> String {
     };
     format!("{} {to}", proxy.stat_prefix)
 }
+
+#[test]
+fn routes_can_switch_the_access_log_off() {
+    let servers = Servers::Http {
+        route_name: "http.80".to_owned(),
+        grpc_web: false,
+    };
+    let mut input = input(servers, Routing::Scoped { on_demand: false });
+    input.options.access_log = Some(AccessLog {
+        path: "/dev/stdout".to_owned(),
+        format: String::new(),
+    });
+    let listener = listener(&input).resource.unwrap();
+    let logs = manager(&listener).access_log;
+    let [log] = logs.as_slice() else {
+        panic!("{logs:?}");
+    };
+    let filter = format!("{:?}", log.filter.as_ref().unwrap());
+    assert!(filter.contains("extension_filters.cel"), "{filter}");
+}
