@@ -62,25 +62,11 @@ pub fn run(args: Args) -> ExitCode {
         }
         Command::Translate(translate_args) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
-            match offline::run(*translate_args, &mut out, &mut err) {
-                Ok(true) => ExitCode::SUCCESS,
-                Ok(false) => ExitCode::FAILURE,
-                Err(error) => {
-                    eprintln!("error: {error:#}");
-                    flags::USAGE.into()
-                }
-            }
+            verdict(offline::run(*translate_args, &mut out, &mut err))
         }
         Command::Audit(audit_args) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
-            match audit::run(*audit_args, &mut out, &mut err) {
-                Ok(true) => ExitCode::SUCCESS,
-                Ok(false) => ExitCode::FAILURE,
-                Err(error) => {
-                    eprintln!("error: {error:#}");
-                    flags::USAGE.into()
-                }
-            }
+            verdict(audit::run(*audit_args, &mut out, &mut err))
         }
         Command::Annotations(args) => match print_reference(args.output) {
             Ok(()) => ExitCode::SUCCESS,
@@ -91,6 +77,18 @@ pub fn run(args: Args) -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+    }
+}
+
+/// Exit code of a command on manifests: whether it found nothing wrong, or why its flags or files cannot be used.
+fn verdict(clean: anyhow::Result<bool>) -> ExitCode {
+    match clean {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            flags::USAGE.into()
+        }
     }
 }
 

@@ -242,20 +242,12 @@ fn known() -> impl Strategy<Value = (String, String)> {
         let full = if nginx { key.nginx } else { key.higress };
         let full = format!("{full}{}", if key.named { name } else { "" });
         let value = prop_oneof![
-            8 => select(fitting(key_of(&full))).prop_map(str::to_owned),
+            8 => select(fitting(&key)).prop_map(str::to_owned),
             2 => select(JUNK).prop_map(str::to_owned),
             1 => ".{0,16}",
         ];
         value.prop_map(move |value| (full.clone(), value))
     })
-}
-
-/// The row of a full key that was made from one.
-fn key_of(full: &str) -> &'static Key {
-    let reads = |key: &&Key| full.starts_with(key.nginx) || full.starts_with(key.higress);
-    let mut rows: Vec<&Key> = KEYS.iter().filter(reads).collect();
-    rows.sort_by_key(|key| key.name.len());
-    rows.pop().unwrap_or(&KEYS[0])
 }
 
 fn annotation() -> impl Strategy<Value = (String, String)> {
