@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use daemon::flags;
 use daemon::listen::ListenAddress;
 use daemon::logging::LogArgs;
@@ -42,9 +42,12 @@ pub enum Command {
 /// Flags of `serve`.
 #[derive(Debug, clap::Args)]
 pub struct ServeArgs {
-    /// Folder of manifests to follow, with its subfolders
-    #[arg(long, value_name = "DIR")]
-    pub config_dir: PathBuf,
+    /// Folder of manifests to follow, with its subfolders; without it a Kubernetes cluster is used
+    #[arg(long, value_name = "DIR", conflicts_with = "kubeconfig")]
+    pub config_dir: Option<PathBuf>,
+    /// Kubeconfig file of the cluster to use; without it (or empty) the cluster that this Pod runs in
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
     /// Where MCP over xDS is served
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:15051")]
     pub mcp_address: ListenAddress,
@@ -54,6 +57,32 @@ pub struct ServeArgs {
     /// What is served.
     #[command(flatten)]
     pub scope: ScopeArgs,
+    /// What is told to users.
+    #[command(flatten)]
+    pub status: StatusArgs,
+}
+
+/// Flags of what is written into a cluster.
+#[derive(Clone, Debug, clap::Args)]
+pub struct StatusArgs {
+    /// Write the gateway's addresses into the status of Ingresses (Kubernetes only)
+    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub enable_status: bool,
+    /// Write mistakes as Events on the users' objects (Kubernetes only)
+    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub enable_events: bool,
+    /// Labels of the gateway's Services in the system namespace, whose addresses are written
+    #[arg(long, value_name = "SELECTOR", default_value = "app=higress-gateway", value_parser = not_empty)]
+    pub status_service_selector: String,
+    /// Of several replicas, only the holder of a Lease writes
+    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub leader_election: bool,
+    /// Seconds after which a silent leader is replaced
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=3600))]
+    pub lease_seconds: u64,
+    /// Name of this Pod, in the Lease and in Events
+    #[arg(long, env = "POD_NAME", default_value = "controller", hide = true)]
+    pub pod_name: String,
 }
 
 /// Flags of `translate`.
@@ -140,7 +169,7 @@ pub struct ScopeArgs {
     /// Class of the Ingresses to serve; empty = all
     #[arg(long, default_value = "higress")]
     pub ingress_class: String,
-    /// Namespace to serve; empty = all
+    /// Namespaces to serve, with commas between them; empty = all
     #[arg(long, default_value = "")]
     pub watch_namespace: String,
     /// Namespace of the generated objects
@@ -198,7 +227,7 @@ impl From<ScopeArgs> for Scope {
         } = args;
         Self {
             ingress_class,
-            watch_namespace: Some(watch_namespace).filter(|n| !n.is_empty()),
+            watch_namespaces: flags::names(&watch_namespace).collect(),
             system_namespace: Arc::from(system_namespace),
             gateway_selector: Some((gateway_selector_key, gateway_selector_value))
                 .filter(|(key, _)| !key.is_empty()),
@@ -214,6 +243,7 @@ impl From<ScopeArgs> for Scope {
 /// Higress's spelling -> ours.
 const SPELLINGS: &[(&str, &str)] = &[
     ("clusterID", "cluster-id"),
+    ("enableStatus", "enable-status"),
     ("gatewayHttpPort", "gateway-http-port"),
     ("gatewayHttpsPort", "gateway-https-port"),
     ("gatewaySelectorKey", "gateway-selector-key"),
@@ -232,7 +262,6 @@ const WITHOUT_EFFECT: &[(&str, bool)] = &[
     ("clusterRegistriesNamespace", true),
     ("debug", false),
     ("enableAutomaticHttps", false),
-    ("enableStatus", false),
     ("keepStaleWhenEmpty", false),
     ("keepaliveInterval", true),
     ("keepaliveMaxServerConnectionAge", true),
@@ -288,15 +317,12 @@ mod tests {
         );
         assert_eq!(
             args.ignored,
-            [
-                "--enableStatus",
-                "--enableAutomaticHttps",
-                "--automaticHttpsEmail"
-            ]
+            ["--enableAutomaticHttps", "--automaticHttpsEmail"]
         );
         let Command::Serve(serve) = args.command else {
             panic!("serve was asked for");
         };
+        assert!(serve.status.enable_status && serve.status.leader_election);
         let scope = Scope::from(serve.scope);
         assert_eq!(
             scope.gateway_selector,

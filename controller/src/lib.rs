@@ -14,3 +14,6 @@ pub mod model;
 pub mod resolve;
 pub mod translate;
 pub mod xds;
+
+// The way back to the user.
+pub mod status;

@@ -1,5 +1,6 @@
 //! All metrics of the controller. The number of series does not depend on what users configure.
 
+use kube_watch::WatchMetrics;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -20,6 +21,38 @@ struct ReasonLabel {
     reason: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+/// What became of a write to the Kubernetes API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteResult {
+    /// Done.
+    Written,
+    /// Somebody else wrote meanwhile, or the Event is there already.
+    Conflict,
+    /// The object is gone.
+    Gone,
+    /// The API server refused it, or did not answer.
+    Refused,
+}
+
+impl WriteResult {
+    /// All results.
+    pub const ALL: [Self; 4] = [Self::Written, Self::Conflict, Self::Gone, Self::Refused];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Written => "written",
+            Self::Conflict => "conflict",
+            Self::Gone => "gone",
+            Self::Refused => "refused",
+        }
+    }
+}
+
 /// Handles to the metrics; clones share their values.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -37,6 +70,12 @@ pub struct Metrics {
     pub mcp_clients: Gauge,
     /// Responses that an MCP client refused.
     pub mcp_rejects: Counter,
+    /// Watches of the Kubernetes API.
+    pub watches: WatchMetrics,
+    /// 1 while this replica writes status and Events.
+    pub leader: Gauge,
+    status_writes: Family<ResultLabel, Counter>,
+    events: Family<ResultLabel, Counter>,
     sent: Family<TypeLabel, Counter>,
     diagnostics: Family<ReasonLabel, Counter>,
 }
@@ -51,6 +90,10 @@ impl Default for Metrics {
             build_seconds: Histogram::new(exponential_buckets(0.000_1, 4.0, 10)),
             mcp_clients: Gauge::default(),
             mcp_rejects: Counter::default(),
+            watches: WatchMetrics::default(),
+            leader: Gauge::default(),
+            status_writes: Family::default(),
+            events: Family::default(),
             sent: Family::default(),
             diagnostics: Family::default(),
         }
@@ -60,12 +103,32 @@ impl Default for Metrics {
 impl Metrics {
     /// Registers everything. Counters get the suffix `_total`.
     pub fn register(&self, registry: &mut Registry) {
+        self.watches.register(registry);
         for kind in Kind::ALL {
             self.resources_sent(*kind);
         }
         for reason in Reason::ALL {
             self.diagnostics(*reason);
         }
+        for result in WriteResult::ALL {
+            self.status_writes(result);
+            self.events(result);
+        }
+        registry.register(
+            "isthmus_leader",
+            "1 while this replica writes status and Events",
+            self.leader.clone(),
+        );
+        registry.register(
+            "isthmus_status_writes",
+            "Writes of the status of Ingresses",
+            self.status_writes.clone(),
+        );
+        registry.register(
+            "isthmus_events",
+            "Events about mistakes in users' objects",
+            self.events.clone(),
+        );
         registry.register(
             "isthmus_units_translated",
             "Units of translation (hosts) that were translated",
@@ -111,6 +174,19 @@ impl Metrics {
             "Responses that an MCP client refused",
             self.mcp_rejects.clone(),
         );
+    }
+
+    /// Counter of writes of the status of Ingresses.
+    pub fn status_writes(&self, result: WriteResult) -> Counter {
+        let result = result.as_str();
+        self.status_writes
+            .get_or_create_owned(&ResultLabel { result })
+    }
+
+    /// Counter of Events.
+    pub fn events(&self, result: WriteResult) -> Counter {
+        let result = result.as_str();
+        self.events.get_or_create_owned(&ResultLabel { result })
     }
 
     /// Counter of resources of one kind sent to MCP clients.

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use daemon::admin::{self, Readiness};
+use daemon::flags;
 use daemon::listen::{self, ListenAddress};
 use daemon::signal::Shutdown;
+use kube_watch::Options;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -38,7 +40,8 @@ type Tasks = JoinSet<anyhow::Result<()>>;
 /// When a port cannot be opened or a part of the process fails.
 pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     let mut shutdown = Shutdown::install()?;
-    let (metrics, registry) = Metrics::new();
+    let (metrics, metrics_registry) = Metrics::new();
+    let registry = open_registry(&args, &metrics).await?;
     let readiness = Readiness::waiting_for("waiting for the first complete configuration");
     let (stop, stopped) = watch::channel(());
     let mut tasks = Tasks::new();
@@ -59,7 +62,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     tasks.spawn(serve_http(http, pages, stopped.clone()));
     tasks.spawn(serve_http(
         monitoring,
-        admin::metrics(registry),
+        admin::metrics(metrics_registry),
         stopped.clone(),
     ));
 
@@ -69,7 +72,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
         metrics.clone(),
         args.allow_plaintext_sds,
     );
-    let sources = start_sources(&args, &handle, &metrics, &mut tasks)?;
+    let sources = start_sources(&args, registry, &handle, &metrics, &mut tasks);
     let grpc = args.grpc_address.clone();
     tasks.spawn(async move {
         first_configuration(sources, &handle).await;
@@ -114,12 +117,35 @@ fn debounce(args: &ServeArgs) -> Debounce {
 /// Tells of every source when its first complete batch was handed over.
 type FirstBatches = Vec<watch::Receiver<bool>>;
 
+async fn open_registry(args: &ServeArgs, metrics: &Metrics) -> anyhow::Result<RegistrySource> {
+    let Some(directory) = &args.registry_dir else {
+        let client = kube_watch::connect(args.kubeconfig.as_deref(), "--registry-dir").await?;
+        let mut options = Options::of_namespaces(flags::names(&args.watch_namespace));
+        if !options.namespaces.is_empty() {
+            options.namespaces.insert(args.namespace.clone());
+        }
+        let metrics = metrics.clone();
+        return Ok(RegistrySource::cluster(
+            &client,
+            &options,
+            &args.domain,
+            metrics,
+        ));
+    };
+    if !directory.is_dir() {
+        warn!(directory = %directory.display(), "--registry-dir is not there yet; waiting for it");
+    }
+    RegistrySource::new(directory, &args.domain, metrics.clone())
+        .with_context(|| format!("cannot follow --registry-dir {}", directory.display()))
+}
+
 fn start_sources(
     args: &ServeArgs,
+    mut registry: RegistrySource,
     handle: &Handle,
     metrics: &Metrics,
     tasks: &mut Tasks,
-) -> anyhow::Result<FirstBatches> {
+) -> FirstBatches {
     let mut firsts = FirstBatches::new();
     let merge = Arc::new(Merge::new(args.config_source.len()));
     for (at, address) in args.config_source.iter().enumerate() {
@@ -147,16 +173,6 @@ fn start_sources(
             Ok(())
         });
     }
-    if !args.registry_dir.is_dir() {
-        warn!(directory = %args.registry_dir.display(), "--registry-dir is not there yet; waiting for it");
-    }
-    let mut registry = RegistrySource::new(&args.registry_dir, &args.domain, metrics.clone())
-        .with_context(|| {
-            format!(
-                "cannot follow --registry-dir {}",
-                args.registry_dir.display()
-            )
-        })?;
     let (first, seen) = watch::channel(false);
     firsts.push(seen);
     let handle = handle.clone();
@@ -169,7 +185,7 @@ fn start_sources(
         }
         Ok(())
     });
-    Ok(firsts)
+    firsts
 }
 
 async fn first_configuration(sources: FirstBatches, handle: &Handle) {

@@ -48,9 +48,15 @@ pub struct ServeArgs {
     /// object wins
     #[arg(long, required = true, value_name = "URL")]
     pub config_source: Vec<ConfigSource>,
-    /// Directory of Services, EndpointSlices, Secrets and Namespaces in YAML
-    #[arg(long, value_name = "DIR")]
-    pub registry_dir: PathBuf,
+    /// Directory of Services, EndpointSlices and Secrets in YAML; without it a Kubernetes cluster is used
+    #[arg(long, value_name = "DIR", conflicts_with = "kubeconfig")]
+    pub registry_dir: Option<PathBuf>,
+    /// Kubeconfig file of the cluster to use; without it (or empty) the cluster that this Pod runs in
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Namespaces of the cluster to read, with commas between them; empty = all
+    #[arg(long, default_value = "", value_name = "NAMES")]
+    pub watch_namespace: String,
     /// Where to serve xDS in plain text
     #[arg(long, default_value = "0.0.0.0:15010", value_name = "ADDRESS")]
     pub grpc_address: ListenAddress,

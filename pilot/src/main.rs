@@ -19,7 +19,11 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+            if error.is::<kube_watch::ConnectError>() {
+                daemon::flags::USAGE.into()
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }

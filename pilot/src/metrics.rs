@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
+use kube_watch::WatchMetrics;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -132,6 +133,8 @@ pub struct Metrics {
     pub virtual_services: Gauge<i64, AtomicI64>,
     /// Whether the stream to a controller is open.
     pub controller_connected: Gauge<i64, AtomicI64>,
+    /// Watches of the Kubernetes API.
+    pub watches: WatchMetrics,
 }
 
 fn seconds() -> Histogram {
@@ -164,6 +167,7 @@ impl Metrics {
             services: Gauge::default(),
             virtual_services: Gauge::default(),
             controller_connected: Gauge::default(),
+            watches: WatchMetrics::default(),
         };
         let registry = metrics.register();
         (metrics, Arc::new(registry))
@@ -172,6 +176,7 @@ impl Metrics {
     fn register(&self) -> Registry {
         let mut r = Registry::default();
         let m = self.clone();
+        m.watches.register(&mut r);
         // The exporter appends `_total` to the names of counters.
         r.register(
             "isthmus_config_changes",

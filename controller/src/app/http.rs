@@ -10,8 +10,7 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::app::reports::Reports;
-use crate::model::Diagnostic;
+use crate::model::{Diagnostic, Reports};
 use crate::xds::ConfigMaps;
 
 const PAGES: &[(&str, &str)] = &[

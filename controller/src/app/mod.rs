@@ -6,8 +6,8 @@ mod http;
 mod offline;
 mod pipeline;
 mod reference;
-mod reports;
 mod sharing;
+mod source;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -17,6 +17,7 @@ use std::time::Duration;
 use anyhow::Context;
 use daemon::admin::{self, Readiness};
 use daemon::{flags, listen, logging, signal};
+use imbl::OrdSet;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -27,12 +28,11 @@ use tracing::{error, info, warn};
 use xds_engine::{ServerOptions, ads_service};
 
 pub use pipeline::{Outcome, Pipeline};
-pub use reports::{ReportSource, Reports};
 
 use crate::args::{Args, Command, ReferenceFormat, ServeArgs};
-use crate::ingest::{Manifests, ObjectSource};
+use crate::ingest::ObjectSource;
 use crate::metrics::Metrics;
-use crate::model::{Diagnostic, Scope, Severity};
+use crate::model::{Diagnostic, ObjectRef, Reports, Scope, Severity};
 use crate::xds::{ConfigMaps, McpSource};
 
 /// How long streams get to end after a signal.
@@ -110,7 +110,9 @@ struct FlagError {
 }
 
 fn is_usage(error: &anyhow::Error) -> bool {
-    error.is::<FlagError>() || error.is::<listen::BindError>()
+    error.is::<FlagError>()
+        || error.is::<listen::BindError>()
+        || error.is::<kube_watch::ConnectError>()
 }
 
 #[tokio::main]
@@ -119,17 +121,15 @@ async fn serve(args: ServeArgs, ignored: &[String]) -> anyhow::Result<()> {
     if !ignored.is_empty() {
         info!(flags = ignored.join(" "), "flags without effect were given");
     }
-    let source = Manifests::watch(&args.config_dir).map_err(|error| FlagError {
-        flag: "--config-dir",
-        value: args.config_dir.display().to_string(),
-        reason: format!("{error}; give a folder of manifests"),
-    })?;
     let metrics = Metrics::default();
+    let scope = Arc::new(Scope::from(args.scope.clone()));
+    let (source, client) = source::open(&args, &scope, &metrics).await?;
     let mut registry = Registry::default();
     metrics.register(&mut registry);
     let readiness = Readiness::waiting_for("the first complete load is not built yet");
     let (configs, configs_seen) = watch::channel(Arc::new(ConfigMaps::default()));
     let (reports, reports_seen) = watch::channel(Arc::new(Reports::default()));
+    let (served, served_seen) = watch::channel(None);
 
     let mut tasks: JoinSet<anyhow::Result<&'static str>> = JoinSet::new();
     let (stop, stopping) = watch::channel(());
@@ -139,18 +139,23 @@ async fn serve(args: ServeArgs, ignored: &[String]) -> anyhow::Result<()> {
         readiness.clone(),
         registry,
         configs_seen.clone(),
-        reports_seen,
+        reports_seen.clone(),
     );
     let stopped = wait_for_stop(stopping.clone());
     tasks.spawn(async { Ok(admin::serve(http, router, stopped).await.map(|()| "http")?) });
 
+    if let (Some(client), Some(settings)) = (client, source::settings(&args.status, &scope)) {
+        let inputs = (served_seen, reports_seen);
+        let (metrics, stop) = (metrics.clone(), stopping.clone());
+        tasks.spawn(source::report_back(client, settings, inputs, metrics, stop));
+    }
     let publisher = Publisher {
         configs,
         reports,
+        served,
         metrics: metrics.clone(),
         readiness: readiness.clone(),
     };
-    let scope = Arc::new(Scope::from(args.scope));
     tasks.spawn(build(
         source,
         Pipeline::new(scope),
@@ -231,6 +236,7 @@ async fn serve_mcp(
 struct Publisher {
     configs: watch::Sender<Arc<ConfigMaps>>,
     reports: watch::Sender<Arc<Reports>>,
+    served: watch::Sender<Option<OrdSet<ObjectRef>>>,
     metrics: Metrics,
     readiness: Readiness,
 }
@@ -283,6 +289,13 @@ impl Publisher {
             self.reports
                 .send_replace(Arc::new(pipeline.reports().clone()));
         }
+        self.served.send_if_modified(|known| {
+            let differs = known.as_ref() != Some(pipeline.served());
+            if differs {
+                *known = Some(pipeline.served().clone());
+            }
+            differs
+        });
         for diagnostic in &outcome.new_diagnostics {
             self.metrics.diagnostics(diagnostic.reason).inc();
             log(diagnostic);

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use imbl::OrdSet;
 use shared_proto::{Config, ConfigKey};
 
-use crate::app::reports::{ReportSource, Reports};
 use crate::app::sharing::Sharing;
 use crate::ingest::Change;
-use crate::model::{Diagnostic, Ingress, ObjectKind, Scope, Upstream, cap_per_object};
+use crate::model::{
+    Diagnostic, Ingress, ObjectKind, ObjectRef, ReportSource, Reports, Scope, Upstream,
+    cap_per_object,
+};
 use crate::resolve::{Dirty, Resolver};
 use crate::translate::ingress::{
     HostInputs, Shared, Source, Unit, UpstreamInputs, UpstreamUnit, annotations, needs,
@@ -36,6 +39,7 @@ pub struct Pipeline {
     sharing: Sharing,
     store: OutputStore,
     reports: Reports,
+    served: OrdSet<ObjectRef>,
 }
 
 impl Pipeline {
@@ -46,6 +50,7 @@ impl Pipeline {
             sharing: Sharing::default(),
             store: OutputStore::default(),
             reports: Reports::default(),
+            served: OrdSet::new(),
         }
     }
 
@@ -73,6 +78,9 @@ impl Pipeline {
         for (ingress, mut diagnostics) in dirty.ingresses {
             if let Some(object) = self.resolver.ingress(&ingress.namespace, &ingress.name) {
                 diagnostics.extend(annotations::check(object));
+                self.served.insert(ingress.clone());
+            } else {
+                self.served.remove(&ingress);
             }
             self.report(ReportSource::Object(ingress), diagnostics, &mut outcome);
         }
@@ -215,6 +223,11 @@ impl Pipeline {
     /// Number of units with output.
     pub fn unit_count(&self) -> usize {
         self.store.unit_count()
+    }
+
+    /// The Ingresses that are served.
+    pub fn served(&self) -> &OrdSet<ObjectRef> {
+        &self.served
     }
 
     /// Number of Ingresses that are served.

@@ -1,4 +1,4 @@
-//! Manifests as a source: a watched directory, or a file or text read once.
+//! Manifests as a source: a watched directory, a file or text read once, or what an API server tells of the same kinds.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::{Change, Object, ObjectSource, convert};
 use crate::model::{Diagnostic, ObjectKind, ObjectRef, Place, Reason};
 
 /// Kinds that are read; one row per kind.
-fn table() -> KindTable<Object> {
+pub(super) fn table() -> KindTable<Object> {
     use manifest_dir::Scope::{Cluster, Namespaced};
     KindTable::new()
         .with(
@@ -35,7 +35,7 @@ fn table() -> KindTable<Object> {
         })
 }
 
-/// A watched directory.
+/// A watched directory or cluster.
 #[derive(Debug)]
 pub struct Manifests {
     watch: Watch<Object>,
@@ -49,10 +49,14 @@ impl Manifests {
     /// It does not exist, or the system refuses to start a thread.
     pub fn watch(directory: &Path) -> io::Result<Self> {
         std::fs::read_dir(directory)?;
-        Ok(Self {
-            watch: manifest_dir::watch(directory, table())?,
+        Ok(Self::of(manifest_dir::watch(directory, table())?))
+    }
+
+    pub(super) fn of(watch: Watch<Object>) -> Self {
+        Self {
+            watch,
             files: FileNames::default(),
-        })
+        }
     }
 }
 
@@ -66,10 +70,8 @@ impl ObjectSource for Manifests {
             add(&mut result, object, &mut self.files);
         }
         for (key, origin) in change.moved {
-            let place = self.files.place(&origin);
-            result
-                .places
-                .extend(object_ref(key).map(|object| (object, place)));
+            let place = object_ref(key).zip(self.files.place(&origin));
+            result.places.extend(place);
         }
         for file in change.problems {
             let name = file.path.display().to_string();
@@ -122,7 +124,9 @@ fn add(change: &mut Change, object: manifest_dir::Object<Object>, files: &mut Fi
         ingress.namespace = reference.namespace.clone();
         ingress.name = reference.name.clone();
     }
-    change.places.push((reference.clone(), place));
+    change
+        .places
+        .extend(place.map(|place| (reference.clone(), place)));
     change.objects.push((reference, Some(value)));
 }
 
@@ -148,7 +152,11 @@ struct FileNames {
 }
 
 impl FileNames {
-    fn place(&mut self, origin: &Origin) -> Place {
+    /// `None` for an object of an API server: its name says where it is.
+    fn place(&mut self, origin: &Origin) -> Option<Place> {
+        if !origin.is_file() {
+            return None;
+        }
         let file = match &self.last {
             Some((path, name)) if *path == origin.path => name.clone(),
             _ => {
@@ -157,10 +165,10 @@ impl FileNames {
                 name
             }
         };
-        Place {
+        Some(Place {
             file,
             line: origin.line,
-        }
+        })
     }
 }
 
@@ -170,7 +178,7 @@ fn diagnostic(problem: Problem, files: &mut FileNames) -> Diagnostic {
         message.push_str("; the last good version stays in use");
     }
     Diagnostic {
-        place: Some(files.place(&problem.origin)),
+        place: files.place(&problem.origin),
         object: problem.object.and_then(object_ref),
         field: String::new(),
         reason: reason(problem.reason),

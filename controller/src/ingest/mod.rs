@@ -3,10 +3,12 @@
 //! Whatever the source, the rest of the controller sees [`Change`]s. The first one is the complete state.
 
 mod convert;
+mod kubernetes;
 mod manifests;
 
 use crate::model::{Diagnostic, Ingress, IngressClass, ObjectRef, Place, Secret, Service};
 
+pub use kubernetes::cluster;
 pub use manifests::{Manifests, load, parse};
 
 /// A user's object.

@@ -1,5 +1,6 @@
 //! Which objects the controller serves, and the constants that its output depends on.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::model::Semantics;
@@ -9,8 +10,8 @@ use crate::model::Semantics;
 pub struct Scope {
     /// Class of the Ingresses that are served; empty = all of them.
     pub ingress_class: String,
-    /// Only this namespace's objects are served; `None` = all.
-    pub watch_namespace: Option<String>,
+    /// Only the Ingresses of these namespaces are served; empty = all.
+    pub watch_namespaces: BTreeSet<String>,
     /// Namespace of generated objects.
     pub system_namespace: Arc<str>,
     /// Label of the gateways that generated Gateways select; `None` = all gateways.
@@ -31,6 +32,21 @@ pub struct Scope {
 const DEFAULT_CLUSTER: &str = "Kubernetes";
 
 impl Scope {
+    /// Whether the Ingresses of a namespace are served.
+    pub fn watches(&self, namespace: &str) -> bool {
+        self.watch_namespaces.is_empty() || self.watch_namespaces.contains(namespace)
+    }
+
+    /// Namespaces that objects are read from, where the source can be asked for some: those that are served, and our own.
+    /// Empty = all.
+    pub fn source_namespaces(&self) -> BTreeSet<String> {
+        let mut namespaces = self.watch_namespaces.clone();
+        if !namespaces.is_empty() {
+            namespaces.insert(self.system_namespace.to_string());
+        }
+        namespaces
+    }
+
     /// The cluster id as it appears in names and annotations: empty for the default one.
     pub fn cluster_in_names(&self) -> &str {
         if self.cluster_id == DEFAULT_CLUSTER {
@@ -45,7 +61,7 @@ impl Default for Scope {
     fn default() -> Self {
         Self {
             ingress_class: "higress".to_owned(),
-            watch_namespace: None,
+            watch_namespaces: BTreeSet::new(),
             system_namespace: Arc::from("higress-system"),
             gateway_selector: Some((
                 "higress".to_owned(),

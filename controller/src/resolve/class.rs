@@ -16,8 +16,7 @@ pub fn is_served(ingress: &Ingress, scope: &Scope) -> bool {
         DEFAULT_OF_NGINX => class.is_empty() || class == DEFAULT_OF_NGINX,
         wanted => class == wanted,
     };
-    let watched = scope.watch_namespace.as_deref();
-    ours && watched.is_none_or(|namespace| namespace == &*ingress.namespace)
+    ours && scope.watches(&ingress.namespace)
 }
 
 #[cfg(test)]
@@ -57,11 +56,12 @@ mod tests {
     fn namespaces() {
         let scope = |namespace: &str| Scope {
             ingress_class: String::new(),
-            watch_namespace: Some(namespace.to_owned()),
+            watch_namespaces: namespace.split(',').map(str::to_owned).collect(),
             ..Scope::default()
         };
         let ingress = Ingress::new(Arc::from("n"), Arc::from("i"));
         assert!(is_served(&ingress, &scope("n")));
+        assert!(is_served(&ingress, &scope("m,n")));
         assert!(!is_served(&ingress, &scope("m")));
     }
 }

@@ -19,6 +19,18 @@ pub const PROVENANCE_ANNOTATION: &str = "isthmus.io/provenance";
 /// Subset of an upstream that connections are passed on to as they are, whatever is spoken with it otherwise.
 pub const PASSTHROUGH_SUBSET: &str = "passthrough";
 
+/// Name of the Lease that the writer of status and Events holds; each class has a writer of its own.
+pub fn lease(scope: &Scope) -> String {
+    let class = &scope.ingress_class;
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let plain = class.len() <= 63 && class.chars().all(fits) && !class.ends_with('-');
+    if class.is_empty() || plain {
+        join(&["isthmus-controller", class])
+    } else {
+        join(&["isthmus-controller", &clean_host(class)])
+    }
+}
+
 /// Joins the parts that are not empty with `-`.
 fn join(parts: &[&str]) -> String {
     let parts: Vec<&str> = parts.iter().copied().filter(|p| !p.is_empty()).collect();
@@ -182,6 +194,22 @@ mod tests {
     fn hosts_are_hashed_as_upstream_does() {
         assert_eq!(clean_host("shop.example.com"), "6eeec78e169bc401");
         assert_eq!(clean_host("*"), "61af79b04c9c8e70");
+    }
+
+    #[test]
+    fn leases_of_classes_differ_and_are_names() {
+        let of = |class: &str| {
+            lease(&Scope {
+                ingress_class: class.to_owned(),
+                ..Scope::default()
+            })
+        };
+        assert_eq!(of("higress"), "isthmus-controller-higress");
+        assert_eq!(of(""), "isthmus-controller");
+        assert_eq!(
+            of("My_Class"),
+            format!("isthmus-controller-{}", clean_host("My_Class"))
+        );
     }
 
     #[test]

@@ -38,6 +38,12 @@ pub fn rewrite_camel_case(
     args.into_iter().map(rewrite).collect()
 }
 
+/// The names in a list with commas between them; empty ones are passed over.
+pub fn names(list: &str) -> impl Iterator<Item = String> {
+    let names = list.split(',').map(str::trim);
+    names.filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
 /// Parses a command line. Mistakes are printed as one line, and the process ends with code 2; `--help` and `--version`
 /// end it with code 0.
 pub fn parse_or_exit<P: Parser>(args: Vec<OsString>) -> P {

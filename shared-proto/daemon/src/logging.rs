@@ -17,6 +17,9 @@ pub enum LogFormat {
     Json,
 }
 
+/// Libraries that warn of what is normal: a watch ends every few minutes. Naming them in the level gets their lines back.
+const QUIET: &str = "kube_client=error";
+
 /// Flags of the log; flatten them into the program's own.
 #[derive(Clone, Debug, Args)]
 pub struct LogArgs {
@@ -51,7 +54,7 @@ pub enum LogError {
 /// # Errors
 /// The level cannot be parsed, or logging was started before.
 pub fn init(args: &LogArgs) -> Result<(), LogError> {
-    let filter = EnvFilter::try_new(&args.log_level)?;
+    let filter = EnvFilter::try_new(format!("{QUIET},{}", args.log_level))?;
     let registry = tracing_subscriber::registry().with(filter);
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     match args.log_format {

@@ -223,7 +223,8 @@ fn find_row<'t, T>(
     Ok(None)
 }
 
-fn named<T>(row: &Row<T>, decoded: Decoded<T>) -> Result<(ObjectKey, T), String> {
+/// Identity and value of a decoded document, or what is wrong with its name.
+pub(crate) fn named<T>(row: &Row<T>, decoded: Decoded<T>) -> Result<(ObjectKey, T), String> {
     let name = decoded.name.unwrap_or_default();
     if !is_name(&name, 253, true) {
         return Err(format!(

@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-/// Identity of a Kubernetes object inside one directory.
+/// Identity of a Kubernetes object inside one source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// Kind as the caller's table names it, e.g. `Ingress`.
@@ -28,10 +28,26 @@ impl fmt::Display for ObjectKey {
 /// The place of a document: a file and a line counted from 1 (0 = the file as a whole).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
-    /// Path as found below the directory given by the caller.
+    /// Path as found below the directory given by the caller; empty for an object that stands in no file.
     pub path: Arc<Path>,
     /// First line of the document, or the line of an error inside it.
     pub line: u32,
+}
+
+impl Origin {
+    /// Of an object that stands in no file: it came from an API server, where its key says all.
+    pub fn no_file() -> Self {
+        static NONE: LazyLock<Arc<Path>> = LazyLock::new(|| Arc::from(Path::new("")));
+        Self {
+            path: NONE.clone(),
+            line: 0,
+        }
+    }
+
+    /// False for [`Origin::no_file`].
+    pub fn is_file(&self) -> bool {
+        !self.path.as_os_str().is_empty()
+    }
 }
 
 impl fmt::Display for Origin {
@@ -112,7 +128,9 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.origin)?;
+        if self.origin.is_file() {
+            write!(f, "{}: ", self.origin)?;
+        }
         if let Some(key) = &self.object {
             write!(f, "{key}: ")?;
         }
@@ -136,7 +154,7 @@ pub struct Loaded<T> {
 /// The complete list of problems of one file; an empty list clears what was reported before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileProblems {
-    /// The file (or folder).
+    /// The file (or folder); the object as text when it stands in no file.
     pub path: Arc<Path>,
     /// Its problems in order of line.
     pub problems: Vec<Problem>,

@@ -8,6 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::document::named;
+use crate::object::{ObjectKey, Reason};
 use crate::split::Format;
 
 /// Whether objects of a kind live in a namespace.
@@ -102,6 +104,32 @@ impl<T> KindTable<T> {
             },
         );
         self
+    }
+
+    /// The kinds: `apiVersion`, `kind` and scope of each.
+    pub fn kinds(&self) -> impl Iterator<Item = (&'static str, &'static str, Scope)> {
+        self.rows
+            .iter()
+            .map(|((kind, version), row)| (*version, *kind, row.scope))
+    }
+
+    /// Decodes one object of a kind of this table, as an API server tells it.
+    ///
+    /// # Errors
+    /// The kind is not in the table, or the object has not the shape or the name that it should: why, in words.
+    pub fn decode(
+        &self,
+        api_version: &str,
+        kind: &str,
+        object: serde_json::Value,
+    ) -> Result<(ObjectKey, T), (Reason, String)> {
+        let Some(row) = self.row(api_version, kind) else {
+            let message = format!("{kind} of version {api_version} is not read");
+            return Err((Reason::UnsupportedVersion, message));
+        };
+        let decoded = (row.decode)(Source::Value(object))
+            .map_err(|error| (Reason::InvalidObject, error.message))?;
+        named(row, decoded).map_err(|message| (Reason::InvalidName, message))
     }
 
     pub(crate) fn row(&self, api_version: &str, kind: &str) -> Option<&Row<T>> {

@@ -39,15 +39,20 @@ const NOTICE_QUEUE: usize = 4096;
 /// Changes that wait for the consumer; when full, further notices are merged here.
 const CHANGE_QUEUE: usize = 16;
 
-/// The changes of a directory. Dropping it ends the watch.
+/// The changes of a directory, or of another source of the same kind of objects. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct Watch<T> {
     changes: mpsc::Receiver<Change<T>>,
 }
 
 impl<T> Watch<T> {
+    /// Changes that somebody else sends: first the complete state, then what differs from it.
+    pub fn of(changes: mpsc::Receiver<Change<T>>) -> Self {
+        Self { changes }
+    }
+
     /// The next change. The first one is the complete state and comes even when it is empty; it is waited for while the
-    /// directory cannot be read. `None` when the watch has ended.
+    /// source cannot be read. `None` when the watch has ended.
     pub async fn next(&mut self) -> Option<Change<T>> {
         self.changes.recv().await
     }

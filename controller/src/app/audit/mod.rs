@@ -79,10 +79,8 @@ fn audit(scope: &Scope, mut change: Change) -> Report {
 /// Ingresses of the class that is served, and those that ingress-nginx serves.
 fn is_audited(scope: &Scope, ingress: &Ingress) -> bool {
     let class = ingress.class();
-    let watched = scope.watch_namespace.as_deref();
     let ours = class.is_empty() || class == NGINX || class == scope.ingress_class;
-    (ours || scope.ingress_class.is_empty())
-        && watched.is_none_or(|namespace| namespace == &*ingress.namespace)
+    (ours || scope.ingress_class.is_empty()) && scope.watches(&ingress.namespace)
 }
 
 /// The same objects without a word about semantics.

@@ -1,8 +1,10 @@
-//! The registry as a directory of manifests.
+//! The registry as a directory of manifests or a Kubernetes cluster.
 
 use std::io;
 use std::path::Path;
 
+use kube::Client;
+use kube_watch::Options;
 use manifest_dir::{FileProblems, Watch};
 use tracing::warn;
 
@@ -10,7 +12,7 @@ use super::{Fact, Registry, kind_table};
 use crate::metrics::{KindLabel, Metrics, ReasonLabel};
 use crate::model::change::Change;
 
-/// Follows a directory of Services, EndpointSlices and Secrets.
+/// Follows the Services, EndpointSlices and Secrets of a directory or a cluster.
 #[derive(Debug)]
 pub struct RegistrySource {
     watch: Watch<Fact>,
@@ -26,16 +28,28 @@ impl RegistrySource {
     /// # Errors
     /// When the watching thread cannot be started.
     pub fn new(dir: &Path, domain: &str, metrics: Metrics) -> io::Result<Self> {
-        Ok(Self {
-            watch: manifest_dir::watch(dir, kind_table(domain))?,
+        let watch = manifest_dir::watch(dir, kind_table(domain))?;
+        Ok(Self::of(watch, domain, metrics))
+    }
+
+    /// Starts to follow a cluster.
+    pub fn cluster(client: &Client, options: &Options, domain: &str, metrics: Metrics) -> Self {
+        let watches = metrics.watches.clone();
+        let watch = kube_watch::watch(client, kind_table(domain), options, watches);
+        Self::of(watch, domain, metrics)
+    }
+
+    fn of(watch: Watch<Fact>, domain: &str, metrics: Metrics) -> Self {
+        Self {
+            watch,
             registry: Registry::new(domain),
             metrics,
             started: false,
-        })
+        }
     }
 
     /// The next changes. The first batch is the complete state and comes even when it is empty; later ones are never
-    /// empty. `None` when the directory is no longer followed.
+    /// empty. `None` when nothing is followed any more.
     pub async fn next(&mut self) -> Option<Vec<Change>> {
         loop {
             let change = self.watch.next().await?;
@@ -66,7 +80,7 @@ impl RegistrySource {
                 .rejected
                 .get_or_create(&ReasonLabel { reason })
                 .inc();
-            warn!(%problem, reason, "manifest is not usable");
+            warn!(%problem, reason, "object is not usable");
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use imbl::OrdMap;
+use imbl::ordmap::DiffItem;
 
 use crate::model::{Diagnostic, ObjectRef, Place, Upstream, cap_per_object};
 
@@ -62,6 +63,29 @@ impl Reports {
     /// Where an object stands.
     pub fn place(&self, object: &ObjectRef) -> Option<&Place> {
         self.places.get(object)
+    }
+
+    /// What differs from an earlier state: mistakes that a finder does not report any more, and those that it did not
+    /// report. Takes time in proportion to the finders that differ. Without places.
+    pub fn differences(
+        &self,
+        before: &Self,
+        gone: &mut Vec<Diagnostic>,
+        new: &mut Vec<Diagnostic>,
+    ) {
+        for item in before.lists.diff(&self.lists) {
+            match item {
+                DiffItem::Add(_, list) => new.extend(list.iter().cloned()),
+                DiffItem::Remove(_, list) => gone.extend(list.iter().cloned()),
+                DiffItem::Update {
+                    old: (_, old),
+                    new: (_, list),
+                } => {
+                    gone.extend(old.iter().cloned());
+                    new.extend(list.iter().cloned());
+                }
+            }
+        }
     }
 
     /// Each mistake once, ordered by object, place and field; of an object with very many, the first ones.
