@@ -2,10 +2,12 @@
 //!
 //! * [`case`] the format of an acceptance case, [`runner`] runs one, [`judge`] says what does not fit;
 //! * [`stack`] the three programs with ports of their own, [`process`], [`ports`] and [`envoy`] below it;
+//! * [`api_server`] a Kubernetes API without nodes;
 //! * [`echo`] backends, [`http`] and [`tls`] client;
 //! * [`mod@bench`] generator, fake Envoys and measurements of `scripts/bench`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod api_server;
 pub mod bench;
 pub mod case;
 pub mod echo;

@@ -47,6 +47,7 @@ pub async fn run(case: &Case, mode: Mode) -> Result<()> {
     let owned = |args: &[&str]| args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
     let texts = |args: &[Text]| args.iter().map(|arg| arg.0.clone()).collect::<Vec<_>>();
     let mut stack = Stack::new(Options {
+        kubeconfig: None,
         manifests: case.manifests.clone(),
         files: case.files.clone(),
         controller_args: texts(&case.controller_args),

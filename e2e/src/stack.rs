@@ -87,6 +87,8 @@ pub struct Options {
     pub manifests: String,
     /// Further files of the config folder.
     pub files: BTreeMap<String, String>,
+    /// Both programs read this cluster instead of the config folder.
+    pub kubeconfig: Option<PathBuf>,
     /// Extra arguments of `controller serve`.
     pub controller_args: Vec<String>,
     /// Extra arguments of `pilot serve`.
@@ -184,6 +186,14 @@ impl Stack {
         Target::tls(self.address(Port::Https), server_name)
     }
 
+    /// Where objects come from; `directory` is the flag for a folder.
+    fn source(&self, directory: &'static str) -> (&'static str, String) {
+        match &self.options.kubeconfig {
+            Some(file) => ("--kubeconfig", file.display().to_string()),
+            None => (directory, self.config_dir().display().to_string()),
+        }
+    }
+
     fn log(&self, name: &str) -> PathBuf {
         self.root.path().join(format!("{name}.log"))
     }
@@ -194,7 +204,7 @@ impl Stack {
     /// It cannot be started.
     pub fn start_controller(&mut self) -> Result<()> {
         let mut args = flags(&[
-            ("--config-dir", self.config_dir().display().to_string()),
+            self.source("--config-dir"),
             ("--mcp-address", self.address(Port::Mcp).to_string()),
             (
                 "--http-address",
@@ -230,7 +240,7 @@ impl Stack {
                 "--config-source",
                 format!("xds://{}", self.address(Port::Mcp)),
             ),
-            ("--registry-dir", self.config_dir().display().to_string()),
+            self.source("--registry-dir"),
             ("--grpc-address", self.address(Port::Grpc).to_string()),
             ("--http-address", self.address(Port::PilotHttp).to_string()),
             (

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use anyhow::{Context as _, Result};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use crate::{envoy, stack};
+use crate::{api_server, envoy, stack};
 
 /// What a trial needs besides the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Needs {
     Programs,
     /// Controller, pilot and Envoy.
     Envoy,
+    /// Controller, pilot and the programs of a Kubernetes API.
+    ApiServer,
 }
 
 static NO_ENVOY: LazyLock<Option<String>> =
@@ -28,10 +30,12 @@ static NO_PROGRAMS: LazyLock<Option<String>> =
 
 /// Why trials with these needs are ignored, `None` = they run.
 pub fn missing(needs: Needs) -> Option<&'static str> {
-    let programs = matches!(needs, Needs::Programs | Needs::Envoy);
+    let programs = matches!(needs, Needs::Programs | Needs::Envoy | Needs::ApiServer);
     let envoy = matches!(needs, Needs::Envoy | Needs::EnvoyAlone);
     let programs = programs.then(|| NO_PROGRAMS.as_deref()).flatten();
-    programs.or_else(|| envoy.then(|| NO_ENVOY.as_deref()).flatten())
+    let envoy = envoy.then(|| NO_ENVOY.as_deref()).flatten();
+    let api = matches!(needs, Needs::ApiServer).then(api_server::missing);
+    programs.or(envoy).or(api.flatten())
 }
 
 /// A trial that runs `test` on a runtime of its own.
@@ -58,9 +62,11 @@ pub fn run(trials: Vec<Trial>, parallel: usize) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(parallel);
     // A trial that lacks what it needs must stay ignored even when all ignored ones are asked for.
-    for reason in [Needs::Programs, Needs::EnvoyAlone]
+    let ignored = trials.iter().any(Trial::has_ignored_flag);
+    for reason in [Needs::Programs, Needs::EnvoyAlone, Needs::ApiServer]
         .into_iter()
         .filter_map(missing)
+        .filter(|_| ignored)
     {
         eprintln!("ignored are the trials that need it: {reason}");
         arguments.include_ignored = false;

@@ -1,0 +1,249 @@
+//! A bare Kubernetes API: etcd and kube-apiserver on loopback, without nodes. What watches and writes objects needs no more.
+//!
+//! The programs are those that `scripts/kube build` makes, in `$ISTHMUS_KUBE_CACHE` or `.cache/kube`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rcgen::KeyPair;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+
+use crate::envoy::workspace;
+use crate::ports::PortBlock;
+use crate::process::{Process, wait_until};
+
+/// How long the API may take to answer after its start.
+const START_LIMIT: Duration = Duration::from_secs(120);
+/// Bearer token of the tests' administrator.
+const TOKEN: &str = "tests";
+
+/// The three programs.
+#[derive(Debug, Clone)]
+struct Programs {
+    etcd: PathBuf,
+    server: PathBuf,
+    kubectl: PathBuf,
+}
+
+static PROGRAMS: LazyLock<std::result::Result<Programs, String>> = LazyLock::new(find);
+
+fn find() -> std::result::Result<Programs, String> {
+    let cache = std::env::var_os("ISTHMUS_KUBE_CACHE").map(PathBuf::from);
+    let bin = cache
+        .unwrap_or_else(|| workspace().join(".cache/kube"))
+        .join("bin");
+    let one = |name: &str| {
+        let path = bin.join(name);
+        let hint = || format!("no {name} in {}: run `scripts/kube build`", bin.display());
+        path.is_file().then_some(path).ok_or_else(hint)
+    };
+    Ok(Programs {
+        etcd: one("etcd")?,
+        server: one("kube-apiserver")?,
+        kubectl: one("kubectl")?,
+    })
+}
+
+/// Why there can be none; `None` = there can.
+pub fn missing() -> Option<&'static str> {
+    PROGRAMS.as_ref().err().map(String::as_str)
+}
+
+/// A running API; its programs are killed and its state removed when it is dropped.
+#[derive(Debug)]
+pub struct ApiServer {
+    root: TempDir,
+    ports: PortBlock,
+    programs: Programs,
+    etcd: Option<Process>,
+    server: Option<Process>,
+}
+
+impl ApiServer {
+    /// Starts an empty one and waits until it answers.
+    ///
+    /// # Errors
+    /// The programs are missing or do not start.
+    pub async fn start() -> Result<Self> {
+        let programs = PROGRAMS.clone().map_err(anyhow::Error::msg)?;
+        let root = tempfile::Builder::new().prefix("isthmus-api-").tempdir()?;
+        let mut api = Self {
+            root,
+            ports: PortBlock::claim()?,
+            programs,
+            etcd: None,
+            server: None,
+        };
+        let key = KeyPair::generate()?;
+        std::fs::write(api.path("accounts.key"), key.serialize_pem())?;
+        std::fs::write(api.path("accounts.pub"), key.public_key_pem())?;
+        let admin = format!("{TOKEN},admin,admin,system:masters\n");
+        std::fs::write(api.path("tokens.csv"), admin)?;
+        api.revive().await?;
+        Ok(api)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn address(&self, index: u16) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.ports.port(index)).into()
+    }
+
+    /// Kills etcd and the API server at once; what they hold stays on disk.
+    ///
+    /// # Errors
+    /// One cannot be killed.
+    pub async fn kill(&mut self) -> Result<()> {
+        for process in [self.server.take(), self.etcd.take()].into_iter().flatten() {
+            process.kill().await?;
+        }
+        Ok(())
+    }
+
+    /// Starts both (again) and waits until they answer.
+    ///
+    /// # Errors
+    /// One does not start.
+    pub async fn revive(&mut self) -> Result<()> {
+        let (client, peer) = (self.address(0), self.address(1));
+        let client = format!("http://{client}");
+        let etcd = [
+            ("data-dir", self.path("etcd").display().to_string()),
+            ("listen-client-urls", client.clone()),
+            ("advertise-client-urls", client.clone()),
+            ("listen-peer-urls", format!("http://{peer}")),
+            ("unsafe-no-fsync", "true".to_owned()),
+        ];
+        let log = self.path("etcd.log");
+        self.etcd = Some(Process::start(
+            "etcd",
+            &self.programs.etcd,
+            &flags(&etcd),
+            &log,
+        )?);
+        let path = |name: &str| self.path(name).display().to_string();
+        let server = [
+            ("etcd-servers", client),
+            ("bind-address", Ipv4Addr::LOCALHOST.to_string()),
+            ("secure-port", self.address(2).port().to_string()),
+            ("cert-dir", path("certs")),
+            ("token-auth-file", path("tokens.csv")),
+            ("authorization-mode", "RBAC".to_owned()),
+            (
+                "service-account-issuer",
+                "https://kubernetes.default.svc".to_owned(),
+            ),
+            ("service-account-key-file", path("accounts.pub")),
+            ("service-account-signing-key-file", path("accounts.key")),
+            ("service-cluster-ip-range", "10.97.0.0/24".to_owned()),
+            // No controllers run that would make the accounts that it asks for.
+            ("disable-admission-plugins", "ServiceAccount".to_owned()),
+        ];
+        let log = self.path("server.log");
+        let program = &self.programs.server;
+        self.server = Some(Process::start(
+            "kube-apiserver",
+            program,
+            &flags(&server),
+            &log,
+        )?);
+        self.write_kubeconfig()?;
+        let ready = wait_until("the API server answers", START_LIMIT, async || {
+            let answer = self.kubectl(&["get", "--raw", "/readyz"]).await;
+            answer.ok().filter(|text| text.contains("ok"))
+        });
+        if let Err(error) = ready.await {
+            let server = self
+                .server
+                .as_ref()
+                .map(Process::output)
+                .unwrap_or_default();
+            bail!("{error:#}\n{}", crate::process::tail(&server, 20));
+        }
+        Ok(())
+    }
+
+    fn write_kubeconfig(&self) -> Result<()> {
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: tests\n\
+             clusters: [{{name: tests, cluster: {{server: 'https://{}', certificate-authority: '{}', \
+             tls-server-name: kubernetes.default.svc}}}}]\n\
+             users: [{{name: tests, user: {{token: {TOKEN}}}}}]\n\
+             contexts: [{{name: tests, context: {{cluster: tests, user: tests}}}}]\n",
+            self.address(2),
+            self.path("certs/apiserver.crt").display(),
+        );
+        Ok(std::fs::write(self.kubeconfig(), text)?)
+    }
+
+    /// File that tells how to reach it.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.path("kubeconfig")
+    }
+
+    /// Runs kubectl and returns what it printed.
+    ///
+    /// # Errors
+    /// It ends without success; the message holds what it said.
+    pub async fn kubectl(&self, args: &[&str]) -> Result<String> {
+        kubectl(&self.programs.kubectl, &self.kubeconfig(), args, "").await
+    }
+
+    /// Applies manifests.
+    ///
+    /// # Errors
+    /// The API server refuses one.
+    pub async fn apply(&self, manifests: &str) -> Result<()> {
+        let args = ["apply", "--server-side", "-f", "-"];
+        kubectl(&self.programs.kubectl, &self.kubeconfig(), &args, manifests).await?;
+        Ok(())
+    }
+
+    /// An object, given as `kind/name`, in the namespace `default` unless `args` say otherwise.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn get(&self, args: &[&str]) -> Result<Value> {
+        let args = [&["get", "-o", "json"], args].concat();
+        Ok(serde_json::from_str(&self.kubectl(&args).await?)?)
+    }
+}
+
+fn flags(pairs: &[(&str, String)]) -> Vec<String> {
+    let flag = |(name, value): &(&str, String)| format!("--{name}={value}");
+    pairs.iter().map(flag).collect()
+}
+
+async fn kubectl(program: &Path, kubeconfig: &Path, args: &[&str], input: &str) -> Result<String> {
+    let mut child = Command::new(program)
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .context("cannot start kubectl")?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(input.as_bytes()).await?;
+    }
+    let done = child.wait_with_output().await?;
+    let said = String::from_utf8_lossy(&done.stderr);
+    ensure!(
+        done.status.success(),
+        "kubectl {}: {}",
+        args.join(" "),
+        said.trim()
+    );
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
