@@ -39,6 +39,10 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Print the Envoy bootstrap of a gateway.
     Bootstrap(Box<BootstrapArgs>),
+    /// Drain the Envoy of this gateway: run it before Envoy is told to end.
+    Drain(DrainArgs),
+    /// Ask for a page until the answer is 200; exit code 1 when it is not in time.
+    Probe(ProbeArgs),
 }
 
 /// Flags of `serve`.
@@ -135,9 +139,18 @@ pub struct BootstrapArgs {
     /// Address of the pilot's xDS port
     #[arg(long, value_name = "HOST:PORT")]
     pub xds_address: HostPort,
+    /// File to write to, instead of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// Port of Envoy's admin interface, on loopback; 0 picks a free one
     #[arg(long, default_value_t = 15000)]
     pub admin_port: u16,
+    /// Port that answers /healthz/ready on all interfaces, for probes
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub status_port: Option<u16>,
+    /// Port that answers /stats/prometheus on all interfaces
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub metrics_port: Option<u16>,
     /// Node id; made from the flags below when left out
     #[arg(long)]
     pub node_id: Option<String>,
@@ -183,9 +196,36 @@ impl BootstrapArgs {
             labels: self.labels.into_iter().collect::<BTreeMap<_, _>>(),
             cluster_id: self.cluster_id,
             admin_port: self.admin_port,
+            status_port: self.status_port,
+            metrics_port: self.metrics_port,
             ..BootstrapOptions::default()
         }
     }
+}
+
+/// Flags of `drain`.
+#[derive(Debug, Args)]
+pub struct DrainArgs {
+    /// Port of Envoy's admin interface, on loopback
+    #[arg(long, default_value_t = 15000)]
+    pub admin_port: u16,
+    /// How long new connections are still served after readiness started to fail
+    #[arg(long, default_value = "5s", value_parser = duration)]
+    pub delay: Duration,
+    /// How long open connections may last after that
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub limit: Duration,
+}
+
+/// Flags of `probe`.
+#[derive(Debug, Args)]
+pub struct ProbeArgs {
+    /// Address of the page, as http://host:port/path
+    #[arg(value_name = "URL")]
+    pub url: http::Uri,
+    /// How long to try
+    #[arg(long, default_value = "0", value_parser = duration)]
+    pub limit: Duration,
 }
 
 /// A host and a port to connect to.

@@ -2,10 +2,14 @@
 //!
 //! Pure: options in, JSON out. Everything else comes over ADS.
 
+mod listeners;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
+
+pub(crate) use listeners::STAT_PREFIX;
 
 /// Name of the cluster that leads to the pilot.
 const XDS_CLUSTER: &str = "xds-grpc";
@@ -42,6 +46,10 @@ pub struct BootstrapOptions {
     pub admin_address: IpAddr,
     /// Port of the admin interface; 0 picks a free one.
     pub admin_port: u16,
+    /// Port that answers `/healthz/ready`, on all interfaces; needs a fixed admin port.
+    pub status_port: Option<u16>,
+    /// Port that answers `/stats/prometheus`, on all interfaces; needs a fixed admin port.
+    pub metrics_port: Option<u16>,
     /// Client connections that are served at the same time, over all listeners.
     pub max_connections: u64,
 }
@@ -74,6 +82,8 @@ impl Default for BootstrapOptions {
             istio_version: "1.27.0".to_owned(),
             admin_address: loopback,
             admin_port: 15000,
+            status_port: None,
+            metrics_port: None,
             max_connections: 100_000,
         }
     }
@@ -99,13 +109,14 @@ impl BootstrapOptions {
 /// The bootstrap as JSON.
 #[must_use]
 pub fn bootstrap(options: &BootstrapOptions) -> Value {
+    let clusters = [vec![xds_cluster(options)], listeners::clusters(options)].concat();
     json!({
         "node": node(options),
         "admin": {
             "address": socket_address(&options.admin_address.to_string(), options.admin_port),
         },
         "dynamic_resources": dynamic_resources(options.protocol),
-        "static_resources": { "clusters": [xds_cluster(options)] },
+        "static_resources": { "clusters": clusters, "listeners": listeners::listeners(options) },
         "overload_manager": overload_manager(options.max_connections),
         "layered_runtime": {
             "layers": [
@@ -224,6 +235,22 @@ mod tests {
         );
         options.node_id = Some("mine".to_owned());
         assert_eq!(bootstrap(&options)["node"]["id"], "mine");
+    }
+
+    #[test]
+    fn only_what_is_asked_for_listens() {
+        let mut options = BootstrapOptions::default();
+        let plain = bootstrap(&options);
+        assert_eq!(plain["static_resources"]["listeners"], json!([]));
+        options.status_port = Some(15021);
+        options.ip = "::1".parse().unwrap();
+        let resources = bootstrap(&options)["static_resources"].clone();
+        assert_eq!(resources["listeners"].as_array().map(Vec::len), Some(1));
+        assert_eq!(
+            resources["listeners"][0]["address"],
+            socket_address("::", 15021)
+        );
+        assert_eq!(resources["clusters"][1]["name"], "isthmus_admin");
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod app;
 pub mod args;
 pub mod bootstrap;
 pub mod debug;
+pub mod gateway;
 pub mod metrics;
 
 // The stages, in data-flow order.

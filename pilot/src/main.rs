@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use pilot::args::{Cli, Command, SPELLINGS};
-use pilot::{app, bootstrap};
+use pilot::{app, bootstrap, gateway};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -13,7 +14,9 @@ fn main() -> ExitCode {
     let cli: Cli = daemon::flags::parse_or_exit(args);
     let result = match cli.command {
         Command::Serve(args) => serve(*args),
-        Command::Bootstrap(args) => print_bootstrap(*args),
+        Command::Bootstrap(args) => write_bootstrap(*args),
+        Command::Drain(args) => drain(&args),
+        Command::Probe(args) => probe(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -33,10 +36,47 @@ fn serve(args: pilot::args::ServeArgs) -> anyhow::Result<()> {
     tokio::runtime::Runtime::new()?.block_on(app::serve(args))
 }
 
-fn print_bootstrap(args: pilot::args::BootstrapArgs) -> anyhow::Result<()> {
-    println!(
-        "{}",
-        serde_json::to_string_pretty(&bootstrap::bootstrap(&args.options()))?
+fn write_bootstrap(args: pilot::args::BootstrapArgs) -> anyhow::Result<()> {
+    let output = args.output.clone();
+    let options = args.options();
+    if options.admin_port == 0 && (options.status_port.is_some() || options.metrics_port.is_some())
+    {
+        anyhow::bail!("--status-port and --metrics-port need an --admin-port that is not 0");
+    }
+    let text = serde_json::to_string_pretty(&bootstrap::bootstrap(&options))?;
+    match output {
+        Some(path) => {
+            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+        }
+        None => {
+            println!("{text}");
+            Ok(())
+        }
+    }
+}
+
+fn drain(args: &pilot::args::DrainArgs) -> anyhow::Result<()> {
+    let options = gateway::DrainOptions {
+        admin_port: args.admin_port,
+        delay: args.delay,
+        limit: args.limit,
+    };
+    let left = tokio::runtime::Runtime::new()?.block_on(gateway::drain(options))?;
+    match left {
+        0 => println!("drained"),
+        left => println!("{left} connections are still open"),
+    }
+    Ok(())
+}
+
+fn probe(args: &pilot::args::ProbeArgs) -> anyhow::Result<()> {
+    let (status, body) =
+        tokio::runtime::Runtime::new()?.block_on(gateway::probe(&args.url, args.limit))?;
+    println!("{status}\n{}", body.trim_end());
+    anyhow::ensure!(
+        status == http::StatusCode::OK,
+        "{} answered {status}",
+        args.url
     );
     Ok(())
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(unreachable_pub)] // Nobody reaches into a program.
 
+mod draining;
 mod errors;
 mod features;
 mod fixture;
@@ -32,6 +33,7 @@ fn main() {
         errors::TESTS,
         mutual::TESTS,
         patches::TESTS,
+        draining::TESTS,
     ]
     .concat();
     let trials = tests

@@ -47,17 +47,20 @@ pub struct Envoy {
 impl Envoy {
     /// Starts one that asks the server at `xds`.
     pub fn start(xds: SocketAddr, protocol: XdsProtocol) -> Self {
-        let admin_port = free_port();
-        let options = BootstrapOptions {
+        Self::start_with(&BootstrapOptions {
             xds_host: xds.ip().to_string(),
             xds_port: xds.port(),
             protocol,
-            admin_port,
+            admin_port: free_port(),
             ..BootstrapOptions::default()
-        };
+        })
+    }
+
+    /// Starts one with a bootstrap of these options.
+    pub fn start_with(options: &BootstrapOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("envoy.json");
-        std::fs::write(&config, bootstrap(&options).to_string()).unwrap();
+        std::fs::write(&config, bootstrap(options).to_string()).unwrap();
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
         let process = Command::new(find().unwrap())
             .arg("-c")
@@ -74,7 +77,7 @@ impl Envoy {
             .stderr(log)
             .spawn()
             .unwrap();
-        let admin = SocketAddr::from(([127, 0, 0, 1], admin_port));
+        let admin = SocketAddr::from(([127, 0, 0, 1], options.admin_port));
         Self {
             process,
             admin,
