@@ -4,6 +4,7 @@
 //! * [`stack`] the three programs with ports of their own, [`process`], [`ports`] and [`envoy`] below it;
 //! * [`api_server`] a Kubernetes API without nodes;
 //! * [`echo`] backends, [`http`] and [`tls`] client;
+//! * [`kube`] a real Kubernetes, with Pods;
 //! * [`mod@bench`] generator, fake Envoys and measurements of `scripts/bench`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -14,6 +15,7 @@ pub mod echo;
 pub mod envoy;
 pub mod http;
 pub mod judge;
+pub mod kube;
 pub mod load;
 pub mod manifests;
 pub mod ports;
