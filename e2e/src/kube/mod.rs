@@ -6,6 +6,7 @@
 mod client;
 mod images;
 
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -92,7 +93,7 @@ impl Cluster {
         let run = || {
             let namespace = std::fs::File::open(&self.namespace)
                 .with_context(|| format!("cannot open {}", self.namespace.display()))?;
-            move_into_link_name_space((&namespace).into(), Some(LinkNameSpaceType::Network))?;
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(1)
                 .enable_all()

@@ -10,7 +10,7 @@ use e2e::kube::Client;
 const NAMESPACE: &str = "isthmus-chart";
 
 /// Folder of the chart.
-pub fn folder() -> String {
+pub(crate) fn folder() -> String {
     workspace()
         .join("deploy/helm/isthmus")
         .display()
@@ -18,7 +18,7 @@ pub fn folder() -> String {
 }
 
 /// The documented sets of values.
-pub fn value_files() -> Vec<PathBuf> {
+pub(crate) fn value_files() -> Vec<PathBuf> {
     let folder = workspace().join("deploy/helm/isthmus/ci");
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -33,7 +33,7 @@ async fn template(client: &Client, more: &[&str]) -> Result<String> {
 }
 
 /// Renders the chart and has the API server check every object, its admission included, without keeping any.
-pub async fn accepted(client: Client, values: PathBuf) -> Result<()> {
+pub(crate) async fn accepted(client: Client, values: PathBuf) -> Result<()> {
     let values = values.display().to_string();
     client
         .helm(&["lint", "--strict", &folder(), "-f", &values])
@@ -68,7 +68,7 @@ pub async fn accepted(client: Client, values: PathBuf) -> Result<()> {
 }
 
 /// A value that nobody reads would be ignored without a word.
-pub async fn misspelt(client: Client) -> Result<()> {
+pub(crate) async fn misspelt(client: Client) -> Result<()> {
     for (wrong, named) in [
         ("gateway.htpPort=1", "htpPort"),
         ("gateway.kind=Deployments", "kind"),

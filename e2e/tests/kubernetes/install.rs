@@ -29,7 +29,7 @@ const RIGHTS: [&str; 8] = [
 ];
 
 /// The whole life of a release.
-pub async fn lifecycle(client: Client) -> Result<()> {
+pub(crate) async fn lifecycle(client: Client) -> Result<()> {
     kube::load_images(&["controller", "pilot", "gateway", "echo"])?;
     client
         .helm(&[

@@ -9,7 +9,7 @@ use e2e::http::{Exchange, Target};
 use e2e::kube::{self, Client};
 
 /// Two echo Pods answer at their Service's address.
-pub async fn echo(client: Client) -> Result<()> {
+pub(crate) async fn echo(client: Client) -> Result<()> {
     let namespace = "isthmus-echo";
     kube::load_images(&["echo"])?;
     client.fresh_namespace(namespace).await?;
@@ -34,7 +34,7 @@ pub async fn echo(client: Client) -> Result<()> {
 }
 
 /// A Deployment of two echo Pods and their Service.
-pub fn manifests(namespace: &str, service_type: &str) -> String {
+pub(crate) fn manifests(namespace: &str, service_type: &str) -> String {
     format!(
         r#"
 apiVersion: apps/v1
