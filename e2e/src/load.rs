@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::http::{Answer, Exchange, Target};
 use crate::process::wait_until;
@@ -16,6 +17,8 @@ use crate::tls;
 const PER_CONNECTION: usize = 20;
 /// How long a number of requests may take.
 const LIMIT: Duration = Duration::from_secs(60);
+/// How long an answer may take.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// Failures that are kept for the report.
 const KEPT: usize = 10;
 
@@ -35,16 +38,32 @@ struct Shared {
 }
 
 impl Load {
-    /// Starts `workers` that send `GET /` for `host`; every answer must be a 200.
+    /// Starts `workers` that send `GET /` for `host`, as fast as the answers come; every answer must be a 200.
     pub fn start(target: &Target, host: &str, workers: usize) -> Self {
+        Self::spawn(target, host, workers, || None)
+    }
+
+    /// Like [`Self::start`], with `per_second` requests of each worker.
+    pub fn paced(target: &Target, host: &str, workers: usize, per_second: u32) -> Self {
+        Self::spawn(target, host, workers, || {
+            let mut pace = interval(Duration::from_secs(1) / per_second.max(1));
+            // What was missed while an answer was slow is not caught up with in a burst.
+            pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            Some(pace)
+        })
+    }
+
+    fn spawn(
+        target: &Target,
+        host: &str,
+        workers: usize,
+        pace: impl Fn() -> Option<Interval>,
+    ) -> Self {
         let shared = Arc::new(Shared::default());
         let mut tasks = JoinSet::new();
         for _ in 0..workers {
-            tasks.spawn(work(
-                target.clone(),
-                Exchange::get(host, "/"),
-                shared.clone(),
-            ));
+            let exchange = Exchange::get(host, "/");
+            tasks.spawn(work(target.clone(), exchange, shared.clone(), pace()));
         }
         Self { shared, tasks }
     }
@@ -63,14 +82,22 @@ impl Load {
     ///
     /// # Errors
     /// A request failed.
-    pub async fn finish(mut self) -> Result<()> {
+    pub async fn finish(self) -> Result<()> {
+        self.finish_with(0).await
+    }
+
+    /// Stops, and fails when more than `allowed` requests failed: those that no gateway could have saved.
+    ///
+    /// # Errors
+    /// More requests failed.
+    pub async fn finish_with(mut self, allowed: u64) -> Result<()> {
         self.shared.stop.store(true, Ordering::Relaxed);
         while self.tasks.join_next().await.is_some() {}
         let (sent, failed) = (
             self.shared.sent.load(Ordering::Relaxed),
             self.shared.failed.load(Ordering::Relaxed),
         );
-        if failed > 0 {
+        if failed > allowed {
             let failures = self
                 .shared
                 .failures
@@ -83,9 +110,9 @@ impl Load {
     }
 }
 
-async fn work(target: Target, exchange: Exchange, shared: Arc<Shared>) {
+async fn work(target: Target, exchange: Exchange, shared: Arc<Shared>, mut pace: Option<Interval>) {
     while !shared.stop.load(Ordering::Relaxed) {
-        if let Err(error) = connection(&target, &exchange, &shared).await {
+        if let Err(error) = connection(&target, &exchange, &shared, &mut pace).await {
             shared.sent.fetch_add(1, Ordering::Relaxed);
             shared.failed.fetch_add(1, Ordering::Relaxed);
             if let Ok(mut failures) = shared.failures.lock()
@@ -98,27 +125,37 @@ async fn work(target: Target, exchange: Exchange, shared: Arc<Shared>) {
 }
 
 /// Sends requests over one connection until it has been used enough or the server closes it in an orderly way.
-async fn connection(target: &Target, exchange: &Exchange, shared: &Shared) -> Result<()> {
+async fn connection(
+    target: &Target,
+    exchange: &Exchange,
+    shared: &Shared,
+    pace: &mut Option<Interval>,
+) -> Result<()> {
     let mut stream = target.connect().await?;
     match &target.tls {
-        None => requests(&mut stream, exchange, shared).await,
+        None => requests(&mut stream, exchange, shared, pace).await,
         Some(options) => {
-            requests(
-                &mut tls::handshake(stream, options).await?,
-                exchange,
-                shared,
-            )
-            .await
+            let mut stream = tls::handshake(stream, options).await?;
+            requests(&mut stream, exchange, shared, pace).await
         }
     }
 }
 
-async fn requests<S>(stream: &mut S, exchange: &Exchange, shared: &Shared) -> Result<()>
+async fn requests<S>(
+    stream: &mut S,
+    exchange: &Exchange,
+    shared: &Shared,
+    pace: &mut Option<Interval>,
+) -> Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     for _ in 0..PER_CONNECTION {
-        let answer = exchange.send_over(stream).await?;
+        if let Some(pace) = pace {
+            pace.tick().await;
+        }
+        let answer = tokio::time::timeout(ANSWER_LIMIT, exchange.send_over(stream)).await;
+        let answer = answer.with_context(|| format!("no answer within {ANSWER_LIMIT:?}"))??;
         if answer.status != 200 {
             bail!("status {}: {}", answer.status, answer.text());
         }

@@ -17,6 +17,8 @@ def control_plane():
             f"--cert-dir={STATE}/certs", f"--service-account-key-file={STATE}/sa.pub", f"--service-account-signing-key-file={STATE}/sa.key",
             "--service-account-issuer=https://kubernetes.default.svc", f"--service-cluster-ip-range={SERVICE_RANGE}",
             "--authorization-mode=RBAC", f"--token-auth-file={STATE}/tokens.csv", "--allow-privileged=true",
+            # The node's name is nowhere in DNS.
+            "--kubelet-preferred-address-types=InternalIP",
         ],
     }
 

@@ -10,10 +10,12 @@ use crate::stack;
 
 /// Tag of the images under test.
 pub const TAG: &str = "e2e";
+/// Another name of the same images: what an upgrade goes to.
+pub const NEXT_TAG: &str = "e2e-next";
 /// Image of the echo backend.
 pub const ECHO: &str = "ghcr.io/isthmus-gateway/isthmus-echo:e2e";
 
-/// Assembles images (`controller`, `pilot`, `gateway`, `echo`) and brings them to the node.
+/// Assembles images (`controller`, `pilot`, `gateway`, `echo`) and brings them to the node under both tags.
 ///
 /// # Errors
 /// A program has not been built, or the node refuses an image.
@@ -28,7 +30,7 @@ pub fn load_images(names: &[&str]) -> Result<()> {
         .env("ISTHMUS_ENVOY", envoy::find()?)
         .arg("build")
         .args(names)
-        .args(["--tag", TAG])
+        .args(["--tag", TAG, "--tag", NEXT_TAG])
         .arg("--bin-dir")
         .arg(folder)
         .arg("--out")

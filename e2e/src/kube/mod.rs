@@ -17,7 +17,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::envoy::workspace;
 
 pub use client::{Client, LIMIT};
-pub use images::{ECHO, TAG, load_images};
+pub use images::{ECHO, NEXT_TAG, TAG, load_images};
 
 /// Exit code of `scripts/kube` on a machine that cannot run the cluster.
 const CANNOT: i32 = 77;
@@ -107,6 +107,22 @@ impl Cluster {
             Err(anyhow!("panic: {}", text.unwrap_or_default()))
         })
     }
+}
+
+/// Ends a component of the cluster at once, as a crash does; `scripts/kube status` lists them.
+///
+/// # Errors
+/// There is none of that name.
+pub fn kill(component: &str) -> Result<()> {
+    script(&["kill", component]).map(drop)
+}
+
+/// Starts a component again that was killed.
+///
+/// # Errors
+/// There is none of that name, or it does not start.
+pub fn revive(component: &str) -> Result<()> {
+    script(&["revive", component]).map(drop)
 }
 
 /// Runs `scripts/kube` and returns what it printed.

@@ -46,15 +46,7 @@ pub(crate) async fn accepted(client: Client, values: PathBuf) -> Result<()> {
         .kubectl(&["wait", "--for=condition=Established", crd, "--timeout=30s"])
         .await?;
     client.namespace(NAMESPACE).await?;
-    let dry = [
-        "apply",
-        "--dry-run=server",
-        "--validate=strict",
-        "-n",
-        NAMESPACE,
-        "-f",
-        "-",
-    ];
+    let dry = ["apply", "--dry-run=server", "--validate=strict", "-f", "-"];
     let said = client.kubectl_with(&dry, &manifests).await?;
     let objects = manifests
         .lines()

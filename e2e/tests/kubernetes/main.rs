@@ -1,9 +1,14 @@
 //! The chart and the images on the tests' real Kubernetes (`scripts/kube`). Without it all trials are reported as ignored.
 
 mod chart;
+mod disturbances;
 mod install;
 mod pods;
+mod release;
+mod replicas;
+mod rights;
 
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -42,28 +47,54 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
+type Test = fn(Client) -> Pin<Box<dyn Future<Output = Result<()>>>>;
+
 fn trials(cluster: Option<&Arc<Cluster>>) -> Vec<Trial> {
     let accepted = chart::value_files().into_iter().map(|file| {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let name = format!("chart: {name} is accepted by the API server");
         trial(name, cluster, move |client| chart::accepted(client, file))
     });
+    let test = |name: &str, test: Test| trial(name, cluster, test);
     let others = [
-        trial(
-            "chart: misspelt values are refused",
-            cluster,
-            chart::misspelt,
+        test("chart: misspelt values are refused", |client| {
+            Box::pin(chart::misspelt(client))
+        }),
+        test("pods: two echo Pods behind a load balancer", |client| {
+            Box::pin(pods::echo(client))
+        }),
+        test(
+            "helm: install, from nothing to the first answer",
+            |client| Box::pin(install::from_nothing(client)),
         ),
-        trial(
-            "pods: two echo Pods behind a load balancer",
-            cluster,
-            pods::echo,
+        test("rights: what the accounts may do", |client| {
+            Box::pin(rights::listed(client))
+        }),
+        test("objects: edited, renamed, deleted", |client| {
+            Box::pin(disturbances::objects(client))
+        }),
+        test("backends: scaled, rolled, killed", |client| {
+            Box::pin(disturbances::backends(client))
+        }),
+        test("namespace: deleted and made again", |client| {
+            Box::pin(disturbances::namespace(client))
+        }),
+        test("API server and etcd: killed and restarted", |client| {
+            Box::pin(disturbances::api_server(client))
+        }),
+        test("control plane: killed", |client| {
+            Box::pin(disturbances::control_plane(client))
+        }),
+        test("helm: upgrades under traffic", |client| {
+            Box::pin(install::upgrades(client))
+        }),
+        test(
+            "replicas: both serve, one writes, either may die",
+            |client| Box::pin(replicas::either_may_die(client)),
         ),
-        trial(
-            "helm: install, upgrade, uninstall under traffic",
-            cluster,
-            install::lifecycle,
-        ),
+        test("helm: uninstall leaves nothing", |client| {
+            Box::pin(install::uninstall(client))
+        }),
     ];
     accepted.chain(others).collect()
 }

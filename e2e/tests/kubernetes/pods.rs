@@ -19,6 +19,12 @@ pub(crate) async fn echo(client: Client) -> Result<()> {
         .await?;
     let address = client.load_balancer(namespace, "echo").await?;
     let target = Target::plain(SocketAddr::new(address, 80));
+    // The address stands in the status a moment before the node leads it anywhere.
+    let first = async || {
+        let answer = Exchange::get("echo.example.com", "/").send(&target).await;
+        answer.is_ok().then_some(())
+    };
+    client.until("the load balancer answers", first).await?;
     let mut endpoints = BTreeSet::new();
     for _ in 0..40 {
         let answer = Exchange::get("echo.example.com", "/who")
@@ -47,7 +53,7 @@ spec:
     metadata: {{ labels: {{ app: echo }} }}
     spec:
       automountServiceAccountToken: false
-      terminationGracePeriodSeconds: 1
+      terminationGracePeriodSeconds: 5
       containers:
         - name: echo
           image: {image}
@@ -55,6 +61,8 @@ spec:
           args: ["$(POD_IP):8080=echo"]
           env: [{{ name: POD_IP, valueFrom: {{ fieldRef: {{ fieldPath: status.podIP }} }} }}]
           readinessProbe: {{ httpGet: {{ path: /, port: 8080 }}, periodSeconds: 1 }}
+          # As a backend should: it goes on serving until all have heard that it ends.
+          lifecycle: {{ preStop: {{ sleep: {{ seconds: 2 }} }} }}
 ---
 apiVersion: v1
 kind: Service

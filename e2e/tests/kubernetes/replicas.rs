@@ -1,0 +1,181 @@
+//! Two replicas of each tier: both serve, one writes, and either may die.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::http::{Exchange, Target};
+use e2e::kube::Client;
+
+use crate::release::{self, CONTROLLER, NAMESPACE, Tenant, ingress, traffic};
+
+/// Name of the separate pilot.
+const PILOT: &str = "higress-pilot";
+/// As long as a silent leader is waited for (`--lease-seconds`), and time to look.
+const TAKEOVER: Duration = Duration::from_secs(15 + 5);
+/// Port of the controller's metrics.
+const CONTROLLER_HTTP: u16 = 8888;
+/// Port of the pilot's metrics.
+const PILOT_MONITORING: u16 = 15014;
+
+/// Two controllers, two pilots, two gateways.
+pub(crate) async fn either_may_die(client: Client) -> Result<()> {
+    let result = run(&client).await;
+    release::explained(&client, result).await
+}
+
+async fn run(client: &Client) -> Result<()> {
+    let values = [
+        "controller.replicas=2",
+        "pilot.separate=true",
+        "pilot.replicaCount=2",
+    ];
+    release::with(client, &values).await?;
+    let target = release::target(client).await?;
+    let tenant = Tenant::new(client, "replicas", &target).await?;
+    let load = tenant.load(&target);
+    one_writes(client, &tenant).await?;
+    controller_dies(client, &tenant).await?;
+    pilots_die(client, &tenant, &target).await?;
+    traffic(&load, Duration::from_secs(1)).await?;
+    load.finish().await?;
+    tenant.remove(client).await
+}
+
+/// Status is written by the holder of the Lease only, while both are ready and serve pilots.
+async fn one_writes(client: &Client, tenant: &Tenant) -> Result<()> {
+    status(client, tenant, "shop").await?;
+    let leader = leader(client).await.context("nobody leads")?;
+    let pods = pods(client, CONTROLLER).await?;
+    ensure!(pods.len() == 2, "controllers: {pods:?}");
+    for (name, address) in &pods {
+        let leads = value(*address, CONTROLLER_HTTP, "isthmus_leader").await?;
+        let wrote = value(*address, CONTROLLER_HTTP, "isthmus_status_writes_total").await?;
+        let leader = *name == leader;
+        ensure!(
+            (leads == 1.0) == leader && (wrote > 0.0) == leader,
+            "{name}: leads {leads}, wrote {wrote} times; the Lease says {leader}"
+        );
+        let ready = get(*address, CONTROLLER_HTTP, "/ready").await?;
+        ensure!(ready.0 == 200, "{name} is not ready: {}", ready.1);
+    }
+    Ok(())
+}
+
+/// The leader is killed: the other one writes within the lease's time.
+async fn controller_dies(client: &Client, tenant: &Tenant) -> Result<()> {
+    let before = leader(client).await.context("nobody leads")?;
+    kill(client, &before).await?;
+    let killed = Instant::now();
+    let name = "second";
+    let manifest = ingress(&tenant.namespace, name, "second.example.com", "/");
+    client.apply(&manifest).await?;
+    status(client, tenant, name).await?;
+    let took = killed.elapsed();
+    ensure!(took < TAKEOVER, "status was written after {took:?}");
+    let after = leader(client).await.context("nobody leads")?;
+    ensure!(after != before, "{after} still leads");
+    Ok(())
+}
+
+/// Either pilot is killed: changes go on to arrive at both gateways.
+async fn pilots_die(client: &Client, tenant: &Tenant, target: &Target) -> Result<()> {
+    let pods = pods(client, PILOT).await?;
+    ensure!(pods.len() == 2, "pilots: {pods:?}");
+    let mut clients = 0.0;
+    for address in pods.values() {
+        clients += value(*address, PILOT_MONITORING, "pilot_xds").await?;
+    }
+    ensure!(clients == 2.0, "{clients} gateways are connected");
+    for (number, pod) in pods.keys().enumerate() {
+        kill(client, pod).await?;
+        let after = Tenant {
+            namespace: tenant.namespace.clone(),
+            host: format!("after-{number}.example.com"),
+        };
+        let manifest = ingress(
+            &tenant.namespace,
+            &format!("after-{number}"),
+            &after.host,
+            "/",
+        );
+        client.apply(&manifest).await?;
+        after.answers(client, target, 200).await?;
+        client
+            .rollout(NAMESPACE, &format!("deployment/{PILOT}"), e2e::kube::LIMIT)
+            .await?;
+    }
+    Ok(())
+}
+
+async fn kill(client: &Client, pod: &str) -> Result<()> {
+    let args = [
+        "delete",
+        "pod",
+        "-n",
+        NAMESPACE,
+        pod,
+        "--grace-period=0",
+        "--force",
+    ];
+    client.kubectl(&args).await.map(drop)
+}
+
+/// Waits for the address in an Ingress's status.
+async fn status(client: &Client, tenant: &Tenant, name: &str) -> Result<()> {
+    let object = format!("ingress/{name}");
+    let look = async || {
+        let ingress = client.get(&tenant.namespace, &object).await.ok()?;
+        ingress["status"]["loadBalancer"]["ingress"][0]["ip"]
+            .is_string()
+            .then_some(())
+    };
+    client.until(&format!("status of {name}"), look).await
+}
+
+/// Pod that holds the Lease.
+async fn leader(client: &Client) -> Option<String> {
+    let lease = client
+        .get(NAMESPACE, "lease/isthmus-controller-higress")
+        .await
+        .ok()?;
+    Some(lease["spec"]["holderIdentity"].as_str()?.to_owned())
+}
+
+/// Ready Pods by name, with their addresses.
+async fn pods(client: &Client, app: &str) -> Result<BTreeMap<String, IpAddr>> {
+    let selector = format!("app={app}");
+    let list = [
+        "get", "pods", "-n", NAMESPACE, "-l", &selector, "-o", "json",
+    ];
+    let list: serde_json::Value = serde_json::from_str(&client.kubectl(&list).await?)?;
+    let pods = list["items"].as_array().into_iter().flatten();
+    let running = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+    running
+        .map(|pod| {
+            let name = pod["metadata"]["name"].as_str().context("no name")?;
+            let address = pod["status"]["podIP"].as_str().context("no address")?;
+            Ok((name.to_owned(), address.parse()?))
+        })
+        .collect()
+}
+
+async fn get(address: IpAddr, port: u16, path: &str) -> Result<(u16, String)> {
+    let target = Target::plain(SocketAddr::new(address, port));
+    let answer = Exchange::get("localhost", path).send(&target).await?;
+    Ok((answer.status, answer.text()))
+}
+
+/// Sum of a metric's series.
+async fn value(address: IpAddr, port: u16, metric: &str) -> Result<f64> {
+    let (status, text) = get(address, port, "/metrics").await?;
+    ensure!(status == 200, "metrics of {address} answered {status}");
+    let series = text.lines().filter(|line| {
+        let rest = line.strip_prefix(metric);
+        rest.is_some_and(|rest| rest.starts_with([' ', '{']))
+    });
+    Ok(series
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+        .sum())
+}

@@ -1,0 +1,62 @@
+//! What the accounts of the chart may do. More than this is a decision, not an accident.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, ensure};
+use e2e::kube::Client;
+
+use crate::release::{self, CONTROLLER, GATEWAY, NAMESPACE};
+
+/// Account, and its rights as `resource: verbs`; both tiers run in one Pod by default, so they have one account.
+const RIGHTS: [(&str, &[&str]); 2] = [
+    (
+        CONTROLLER,
+        &[
+            "endpointslices.discovery.k8s.io: get list watch",
+            "events.events.k8s.io: create",
+            "ingressclasses.networking.k8s.io: get list watch",
+            "ingresses.networking.k8s.io/status: patch",
+            "ingresses.networking.k8s.io: get list watch",
+            "leases.coordination.k8s.io: get create update",
+            "secrets: get list watch",
+            "services: get list watch",
+        ],
+    ),
+    (GATEWAY, &[]),
+];
+
+/// The accounts may do what is listed, and nothing else.
+pub(crate) async fn listed(client: Client) -> Result<()> {
+    release::with(&client, &[]).await?;
+    for (account, expected) in RIGHTS {
+        let who = format!("--as=system:serviceaccount:{NAMESPACE}:{account}");
+        let list = [
+            "auth",
+            "can-i",
+            "--list",
+            "--no-headers",
+            "-n",
+            NAMESPACE,
+            &who,
+        ];
+        let found = parse(&client.kubectl(&list).await?);
+        let expected: BTreeSet<String> = expected.iter().map(|line| (*line).to_owned()).collect();
+        ensure!(found == expected, "{account} may do this:\n{found:#?}");
+    }
+    Ok(())
+}
+
+/// Lines of `kubectl auth can-i --list`: resource, URLs, names, verbs, each list in brackets. What everybody may (questions
+/// about oneself, public URLs, which have no resource) is left out.
+fn parse(text: &str) -> BTreeSet<String> {
+    let everybody = ["selfsubject", " "];
+    let lines = text.lines();
+    lines
+        .filter(|line| everybody.iter().all(|start| !line.starts_with(start)))
+        .filter_map(|line| {
+            let resource = line.split_whitespace().next()?;
+            let verbs = line.rsplit_once('[')?.1.strip_suffix(']')?;
+            Some(format!("{resource}: {verbs}"))
+        })
+        .collect()
+}
