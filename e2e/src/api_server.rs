@@ -144,7 +144,9 @@ impl ApiServer {
             ),
             ("service-account-key-file", path("accounts.pub")),
             ("service-account-signing-key-file", path("accounts.key")),
-            ("service-cluster-ip-range", "10.97.0.0/24".to_owned()),
+            ("service-cluster-ip-range", "10.96.0.0/14".to_owned()),
+            // Nobody connects to it. Without it a machine without a default route has none that could be told.
+            ("advertise-address", "192.0.2.1".to_owned()),
             // No controllers run that would make the accounts that it asks for.
             ("disable-admission-plugins", "ServiceAccount".to_owned()),
         ];

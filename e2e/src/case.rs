@@ -37,6 +37,17 @@ pub struct Case {
     /// The case may make the proxy refuse configuration.
     #[serde(default)]
     pub allow_rejects: bool,
+    /// What is different when the objects are in an API server.
+    #[serde(default)]
+    pub api_server: ApiServerRule,
+}
+
+/// What is different for a case whose objects are in an API server.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ApiServerRule {
+    /// Objects that it does not take, as `Kind/namespace/name`, and a part of what it says then.
+    pub refuses: BTreeMap<String, String>,
 }
 
 /// One request of a case.
@@ -68,6 +79,8 @@ pub struct Request {
     pub client_cert: Option<String>,
     /// Loopback address that the connection comes from.
     pub source: Option<std::net::IpAddr>,
+    /// Object, as `Kind/namespace/name`, without which it has no meaning: an API server may not take it.
+    pub needs: Option<String>,
     /// Seconds to wait before sending.
     #[serde(default)]
     pub wait: f64,
@@ -197,6 +210,19 @@ impl<T> OneOrMany<T> {
     }
 }
 
+impl Case {
+    /// Removes the requests that need an object which an API server does not take; returns how many those are.
+    pub fn drop_refused(&mut self) -> usize {
+        let before = self.requests.len();
+        let refused = &self.api_server.refuses;
+        self.requests.retain(|request| {
+            let needs = request.needs.as_ref();
+            needs.is_none_or(|object| !refused.contains_key(object))
+        });
+        before - self.requests.len()
+    }
+}
+
 impl Request {
     /// Label in the report: the name, else method, host and path.
     pub fn label(&self) -> String {
@@ -255,8 +281,19 @@ fn localhost() -> String {
 /// # Errors
 /// The file cannot be read, or a document is not a case; the message names the file and the document.
 pub fn load_file(path: &Path) -> Result<Vec<Case>> {
-    let text =
+    load_with(path, ("", ""))
+}
+
+/// Reads the cases of one file, with one text replaced by another everywhere.
+///
+/// # Errors
+/// As those of [`load_file`].
+pub fn load_with(path: &Path, (from, to): (&str, &str)) -> Result<Vec<Case>> {
+    let mut text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    if !from.is_empty() {
+        text = text.replace(from, to);
+    }
     parse(&text).with_context(|| path.display().to_string())
 }
 
@@ -321,6 +358,14 @@ mod tests {
         assert_eq!(second.headers["x-b"].as_slice().len(), 2);
         assert_eq!(second.expect.headers["x-e"], None);
         assert_eq!(second.expect.error, ErrorRule::Allowed);
+    }
+
+    #[test]
+    fn requests_for_refused_objects_go() {
+        let text = "name: n\nmanifests: ''\napi_server: {refuses: {Ingress/a/b: why}}\n\
+                    requests: [{needs: Ingress/a/b}, {needs: Ingress/a/c}, {}]\n";
+        let mut case = parse(text).unwrap().remove(0);
+        assert_eq!((case.drop_refused(), case.requests.len()), (1, 2));
     }
 
     #[test]

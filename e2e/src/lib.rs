@@ -2,12 +2,14 @@
 //!
 //! * [`case`] the format of an acceptance case, [`runner`] runs one, [`judge`] says what does not fit;
 //! * [`stack`] the three programs with ports of their own, [`process`], [`ports`] and [`envoy`] below it;
-//! * [`api_server`] a Kubernetes API without nodes;
+//! * [`api_server`] a Kubernetes API without nodes, [`objects`] a client for it, [`api_cases`] cases whose objects are there, in a
+//!   [`network`] of their own;
 //! * [`echo`] backends, [`http`] and [`tls`] client;
 //! * [`kube`] a real Kubernetes, with Pods;
 //! * [`mod@bench`] generator, fake Envoys and measurements of `scripts/bench`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod api_cases;
 pub mod api_server;
 pub mod bench;
 pub mod case;
@@ -18,6 +20,8 @@ pub mod judge;
 pub mod kube;
 pub mod load;
 pub mod manifests;
+pub mod network;
+pub mod objects;
 pub mod ports;
 pub mod process;
 pub mod runner;

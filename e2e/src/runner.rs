@@ -35,29 +35,48 @@ pub struct Mode {
     pub bootstrap_args: &'static [&'static str],
 }
 
-/// Runs a case.
+/// Runs a case whose manifests are in a folder.
 ///
 /// # Errors
 /// A program does not start, an answer does not fit or Envoy refuses configuration; the message is the report.
 pub async fn run(case: &Case, mode: Mode) -> Result<()> {
+    let mut options = options(case);
+    options.manifests.clone_from(&case.manifests);
+    options.files.clone_from(&case.files);
+    let owned = |args: &[&str]| args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
+    options.pilot_args.splice(..0, owned(mode.pilot_args));
+    options.bootstrap_args = owned(mode.bootstrap_args);
+    check(case, options, async |_| Vec::new()).await
+}
+
+/// What a case asks for, but for where its objects come from.
+pub(crate) fn options(case: &Case) -> Options {
+    let texts = |args: &[Text]| args.iter().map(|arg| arg.0.clone()).collect::<Vec<_>>();
+    Options {
+        controller_args: texts(&case.controller_args),
+        pilot_args: texts(&case.pilot_args),
+        ..Options::default()
+    }
+}
+
+/// Starts backends and programs, sends the requests, and looks at `more` when all is well so far.
+pub(crate) async fn check(
+    case: &Case,
+    options: Options,
+    more: impl AsyncFnOnce(&Stack) -> Vec<String>,
+) -> Result<()> {
     let texts = std::iter::once(&case.manifests).chain(case.files.values());
     let endpoints = texts.flat_map(|text| manifests::endpoints(text)).collect();
     let mut backends = Backends::new();
     backends.add(&endpoints, BIND_LIMIT).await?;
-    let owned = |args: &[&str]| args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
-    let texts = |args: &[Text]| args.iter().map(|arg| arg.0.clone()).collect::<Vec<_>>();
-    let mut stack = Stack::new(Options {
-        kubeconfig: None,
-        manifests: case.manifests.clone(),
-        files: case.files.clone(),
-        controller_args: texts(&case.controller_args),
-        pilot_args: [owned(mode.pilot_args), texts(&case.pilot_args)].concat(),
-        bootstrap_args: owned(mode.bootstrap_args),
-    })?;
+    let mut stack = Stack::new(options)?;
     let mut problems = match stack.start().await {
         Ok(()) => send_all(case, &stack, &mut backends).await,
         Err(error) => vec![format!("{error:#}")],
     };
+    if problems.is_empty() {
+        problems = more(&stack).await;
+    }
     if let Err(error) = stack.check_alive() {
         problems.push(format!("{error:#}"));
     }

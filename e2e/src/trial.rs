@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use anyhow::{Context as _, Result};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use crate::{api_server, envoy, stack};
+use crate::{api_server, envoy, network, stack};
 
 /// What a trial needs besides the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum Needs {
     Envoy,
     /// Controller, pilot and the programs of a Kubernetes API.
     ApiServer,
+    /// Controller, pilot, Envoy and the programs of a Kubernetes API, in a network of their own.
+    ApiServerAndEnvoy,
 }
 
 static NO_ENVOY: LazyLock<Option<String>> =
@@ -28,14 +30,28 @@ static NO_ENVOY: LazyLock<Option<String>> =
 static NO_PROGRAMS: LazyLock<Option<String>> =
     LazyLock::new(|| stack::programs().err().map(|error| format!("{error:#}")));
 
+/// Why something is absent; `None` = it is there.
+type Absent = fn() -> Option<&'static str>;
+
+/// What trials with certain needs look for.
+const LOOKED_FOR: [(&[Needs], Absent); 4] = {
+    use Needs::{ApiServer, ApiServerAndEnvoy, Envoy, EnvoyAlone, Programs};
+    [
+        (&[Programs, Envoy, ApiServer, ApiServerAndEnvoy], || {
+            NO_PROGRAMS.as_deref()
+        }),
+        (&[Envoy, EnvoyAlone, ApiServerAndEnvoy], || {
+            NO_ENVOY.as_deref()
+        }),
+        (&[ApiServer, ApiServerAndEnvoy], api_server::missing),
+        (&[ApiServerAndEnvoy], network::missing),
+    ]
+};
+
 /// Why trials with these needs are ignored, `None` = they run.
 pub fn missing(needs: Needs) -> Option<&'static str> {
-    let programs = matches!(needs, Needs::Programs | Needs::Envoy | Needs::ApiServer);
-    let envoy = matches!(needs, Needs::Envoy | Needs::EnvoyAlone);
-    let programs = programs.then(|| NO_PROGRAMS.as_deref()).flatten();
-    let envoy = envoy.then(|| NO_ENVOY.as_deref()).flatten();
-    let api = matches!(needs, Needs::ApiServer).then(api_server::missing);
-    programs.or(envoy).or(api.flatten())
+    let looked_for = LOOKED_FOR.iter().filter(|(who, _)| who.contains(&needs));
+    looked_for.into_iter().find_map(|(_, absent)| absent())
 }
 
 /// A trial that runs `test` on a runtime of its own.
@@ -45,6 +61,9 @@ where
     Fut: Future<Output = Result<()>>,
 {
     let run = move || {
+        if needs == Needs::ApiServerAndEnvoy {
+            return network::inside_own(test).map_err(|error| Failed::from(format!("{error:#}")));
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -62,13 +81,10 @@ pub fn run(trials: Vec<Trial>, parallel: usize) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(parallel);
     // A trial that lacks what it needs must stay ignored even when all ignored ones are asked for.
-    let ignored = trials.iter().any(Trial::has_ignored_flag);
-    for reason in [Needs::Programs, Needs::EnvoyAlone, Needs::ApiServer]
-        .into_iter()
-        .filter_map(missing)
-        .filter(|_| ignored)
-    {
-        eprintln!("ignored are the trials that need it: {reason}");
+    if trials.iter().any(Trial::has_ignored_flag) {
+        for reason in LOOKED_FOR.iter().filter_map(|(_, absent)| absent()) {
+            eprintln!("ignored are the trials that need it: {reason}");
+        }
         arguments.include_ignored = false;
         arguments.ignored = false;
     }

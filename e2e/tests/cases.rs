@@ -4,12 +4,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
+use e2e::api_cases::{self, Pool};
 use e2e::case::{self, Case};
-use e2e::envoy;
 use e2e::runner::{self, Mode};
 use e2e::trial::{self, Needs};
+use e2e::{envoy, network};
 use libtest_mimic::Trial;
 
 /// What users see must not depend on how routes travel: every case runs in every mode.
@@ -62,23 +64,49 @@ fn trials() -> Result<Vec<Trial>> {
     let others = std::env::var_os("ISTHMUS_CASES").unwrap_or_default();
     let others = std::env::split_paths(&others).filter(|path| !path.as_os_str().is_empty());
     let mut trials = Vec::new();
+    let pool = Arc::new(Pool::default());
+    let mut refused = Refused::default();
     for folder in std::iter::once(own).chain(others) {
         for file in case::find_files(&folder)? {
+            let on_api = case::load_with(&file, network::ADDRESSES)?;
             let label: PathBuf = file
                 .strip_prefix(&folder)
                 .unwrap_or(&file)
                 .with_extension("");
-            for case in case::load_file(&file)? {
+            for (case, mut on_api) in case::load_file(&file)?.into_iter().zip(on_api) {
                 let name = format!("{}: {}", label.display(), case.name);
                 let modes = MODES.into_iter().filter(|mode| {
                     mode.name != "without scopes"
                         || !SCOPED_ONLY.iter().any(|only| label.ends_with(only))
                 });
                 trials.extend(modes.map(|mode| one(&name, case.clone(), mode)));
+                refused.objects += on_api.api_server.refuses.len();
+                refused.requests += on_api.drop_refused();
+                trials.push(on_api_server(&name, on_api, pool.clone()));
             }
         }
     }
+    eprintln!(
+        "an API server refuses {} objects of the cases, so that {} requests for them are not sent there",
+        refused.objects, refused.requests
+    );
     Ok(trials)
+}
+
+/// What the cases have that an API server does not take.
+#[derive(Default)]
+struct Refused {
+    objects: usize,
+    requests: usize,
+}
+
+/// The same case with its objects in an API server. Objects that it does not take are part of the case, so that the list of
+/// them stays true.
+fn on_api_server(name: &str, case: Case, pool: Arc<Pool>) -> Trial {
+    let name = format!("{name} [API server]");
+    trial::trial(name, Needs::ApiServerAndEnvoy, move || async move {
+        api_cases::run(&case, &pool).await
+    })
 }
 
 fn one(name: &str, case: Case, mode: Mode) -> Trial {

@@ -6,15 +6,14 @@
 mod client;
 mod images;
 
-use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use anyhow::{Context as _, Result, anyhow, bail};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use anyhow::{Context as _, Result, bail};
 
 use crate::envoy::workspace;
+use crate::network;
 
 pub use client::{Client, LIMIT};
 pub use images::{ECHO, NEXT_TAG, TAG, load_images};
@@ -90,22 +89,7 @@ impl Cluster {
         F: Future<Output = Result<()>>,
     {
         let client = Client::new(&self.kubeconfig, &self.programs);
-        let run = || {
-            let namespace = std::fs::File::open(&self.namespace)
-                .with_context(|| format!("cannot open {}", self.namespace.display()))?;
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(1)
-                .enable_all()
-                .build()?;
-            runtime.block_on(test(client))
-        };
-        let joined = std::thread::scope(|scope| scope.spawn(run).join());
-        joined.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-            Err(anyhow!("panic: {}", text.unwrap_or_default()))
-        })
+        network::inside(&self.namespace, || test(client))
     }
 }
 
