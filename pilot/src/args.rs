@@ -175,6 +175,13 @@ pub struct BootstrapArgs {
     /// Variant of the xDS protocol
     #[arg(long, value_parser = ["delta", "sotw"], default_value = "delta")]
     pub protocol: String,
+    /// Whether this gateway selects route configurations by scoped routes; left out, the pilot's --enable-scoped-rds counts.
+    /// Given here, a gateway keeps its way when the pilot's changes, until it is started anew
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    pub enable_scoped_rds: Option<bool>,
+    /// Whether this gateway fetches routes at the first request; left out, the pilot's --on-demand-rds counts
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    pub on_demand_rds: Option<bool>,
 }
 
 impl BootstrapArgs {
@@ -198,6 +205,8 @@ impl BootstrapArgs {
             admin_port: self.admin_port,
             status_port: self.status_port,
             metrics_port: self.metrics_port,
+            scoped_rds: self.enable_scoped_rds,
+            on_demand_rds: self.on_demand_rds,
             ..BootstrapOptions::default()
         }
     }

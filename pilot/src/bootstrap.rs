@@ -9,6 +9,8 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
+use crate::model::proxy::{ON_DEMAND_RDS_KEY, SCOPED_RDS_KEY};
+
 pub(crate) use listeners::STAT_PREFIX;
 
 /// Name of the cluster that leads to the pilot.
@@ -52,6 +54,10 @@ pub struct BootstrapOptions {
     pub metrics_port: Option<u16>,
     /// Client connections that are served at the same time, over all listeners.
     pub max_connections: u64,
+    /// Whether this gateway selects route configurations by scoped routes; `None` = as the pilot says.
+    pub scoped_rds: Option<bool>,
+    /// Whether this gateway fetches routes at the first request; `None` = as the pilot says.
+    pub on_demand_rds: Option<bool>,
 }
 
 /// Variants of the xDS protocol.
@@ -85,6 +91,8 @@ impl Default for BootstrapOptions {
             status_port: None,
             metrics_port: None,
             max_connections: 100_000,
+            scoped_rds: None,
+            on_demand_rds: None,
         }
     }
 }
@@ -128,7 +136,7 @@ pub fn bootstrap(options: &BootstrapOptions) -> Value {
 }
 
 fn node(options: &BootstrapOptions) -> Value {
-    json!({
+    let mut node = json!({
         "id": options.node_id(),
         "cluster": format!("{}.{}", options.name, options.namespace),
         "metadata": {
@@ -139,7 +147,16 @@ fn node(options: &BootstrapOptions) -> Value {
             "ISTIO_VERSION": options.istio_version,
             "INSTANCE_IPS": options.ip.to_string(),
         },
-    })
+    });
+    for (key, switch) in [
+        (SCOPED_RDS_KEY, options.scoped_rds),
+        (ON_DEMAND_RDS_KEY, options.on_demand_rds),
+    ] {
+        if let Some(on) = switch {
+            node["metadata"][key] = json!(on.to_string());
+        }
+    }
+    node
 }
 
 fn dynamic_resources(protocol: XdsProtocol) -> Value {

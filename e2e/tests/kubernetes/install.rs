@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use e2e::http::Target;
 use e2e::kube::{self, Client};
 
 use crate::release::{self, GATEWAY, NAMESPACE, Tenant};
@@ -54,46 +55,33 @@ pub(crate) async fn upgrades(client: Client) -> Result<()> {
     tenant.remove(&client).await
 }
 
-async fn upgrade_under_traffic(
-    client: &Client,
-    tenant: &Tenant,
-    target: &e2e::http::Target,
-) -> Result<()> {
-    let load = tenant.load(target);
-    release::traffic(&load, Duration::from_secs(1)).await?;
-    for (tag, values) in [
-        (kube::TAG, "gateway.replicas=3"),
-        (kube::TAG, "gateway.replicas=1"),
-        (
-            kube::TAG,
-            "gateway.replicas=1,global.onDemandRDS=true,gateway.podAnnotations.turn=two",
-        ),
-        (kube::NEXT_TAG, "gateway.replicas=2"),
+async fn upgrade_under_traffic(client: &Client, tenant: &Tenant, target: &Target) -> Result<()> {
+    let gateways = format!("app={GATEWAY}");
+    let list = [
+        "get", "pods", "-n", NAMESPACE, "-l", &gateways, "-o", "name",
+    ];
+    for (tag, values, count) in [
+        (kube::TAG, "gateway.replicas=3", 3),
+        (kube::TAG, "gateway.replicas=1", 1),
+        (kube::TAG, "gateway.replicas=1,global.onDemandRDS=true", 1),
+        (kube::NEXT_TAG, "gateway.replicas=2", 2),
     ] {
-        release::helm(client, &["upgrade"], tag, &[values]).await?;
+        let load = tenant.load(target);
         release::traffic(&load, Duration::from_secs(1)).await?;
-    }
-    // Pods that go are drained after helm has seen the new ones.
-    let ended = async || {
-        let pods = client
-            .kubectl(&[
-                "get",
-                "pods",
-                "-n",
-                NAMESPACE,
-                "-l",
-                &format!("app={GATEWAY}"),
-                "-o",
-                "name",
-            ])
+        release::helm(client, &["upgrade"], tag, &[values]).await?;
+        // Pods that go are drained after helm has seen the new ones.
+        let ended = async || {
+            let pods = client.kubectl(&list).await.ok()?;
+            (pods.lines().count() == count).then_some(())
+        };
+        let what = format!("only {count} gateways are left");
+        client.until(&what, ended).await?;
+        release::traffic(&load, Duration::from_secs(1)).await?;
+        load.finish()
             .await
-            .ok()?;
-        (pods.lines().count() == 2).then_some(())
-    };
-    client
-        .until("only the two new gateways are left", ended)
-        .await?;
-    load.finish().await
+            .with_context(|| format!("upgrade to {tag}, {values}"))?;
+    }
+    Ok(())
 }
 
 /// `helm uninstall` takes away all that the chart and the running programs made.

@@ -134,13 +134,14 @@ async fn status(client: &Client, tenant: &Tenant, name: &str) -> Result<()> {
     client.until(&format!("status of {name}"), look).await
 }
 
-/// Pod that holds the Lease.
+/// Pod that holds the Lease; each run of it has a name of its own there, `POD_NUMBER`.
 async fn leader(client: &Client) -> Option<String> {
     let lease = client
         .get(NAMESPACE, "lease/isthmus-controller-higress")
         .await
         .ok()?;
-    Some(lease["spec"]["holderIdentity"].as_str()?.to_owned())
+    let holder = lease["spec"]["holderIdentity"].as_str()?;
+    Some(holder.rsplit_once('_')?.0.to_owned())
 }
 
 /// Ready Pods by name, with their addresses.

@@ -17,6 +17,12 @@ const POD_LABELS: [&str; 3] = [
     "statefulset.kubernetes.io/pod-name",
 ];
 
+/// Metadata by which a proxy chooses its way of routing for its whole life: one that changed under an Envoy with open
+/// connections would leave the filter chains of these without routes.
+pub const SCOPED_RDS_KEY: &str = "ISTHMUS_SCOPED_RDS";
+/// Like [`SCOPED_RDS_KEY`]: whether it fetches routes at the first request.
+pub const ON_DEMAND_RDS_KEY: &str = "ISTHMUS_ON_DEMAND_RDS";
+
 /// Why a node is no proxy that can be served.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ProxyError {
@@ -37,7 +43,7 @@ pub struct ProxyClass {
     pub labels: BTreeMap<String, String>,
     /// Whether they may be sent key material.
     pub secrets: bool,
-    /// Their node metadata, as far as some EnvoyFilter asks for it.
+    /// Their node metadata, as far as routing or some EnvoyFilter asks for it.
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -99,7 +105,9 @@ impl Proxy {
                 .collect(),
             secrets,
             metadata: metadata_keys
-                .filter_map(|key| self.metadata.get_key_value(&**key))
+                .map(|key| &**key)
+                .chain([SCOPED_RDS_KEY, ON_DEMAND_RDS_KEY])
+                .filter_map(|key| self.metadata.get_key_value(key))
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
         }
@@ -107,6 +115,11 @@ impl Proxy {
 }
 
 impl ProxyClass {
+    /// What the metadata says of a switch; `None` = nothing that can be read.
+    pub fn switch(&self, key: &str) -> Option<bool> {
+        self.metadata.get(key)?.parse().ok()
+    }
+
     /// Whether a workload selector selects these proxies: all its labels are theirs.
     pub fn selected_by(&self, selector: &Pairs) -> bool {
         selector
@@ -182,6 +195,20 @@ mod tests {
         );
         assert!(class.selected_by(&Pairs::default()));
         assert!(!class.labels.contains_key("pod-template-hash"));
+    }
+
+    #[test]
+    fn the_way_of_routing_is_part_of_the_class() {
+        let mut proxy =
+            Proxy::from_node(&node("router~1.1.1.1~gw.sys~sys.svc.cluster.local")).unwrap();
+        let plain = proxy.class(true, std::iter::empty());
+        assert_eq!(plain.switch(ON_DEMAND_RDS_KEY), None);
+        for (key, value) in [(ON_DEMAND_RDS_KEY, "true"), ("OTHER", "true")] {
+            proxy.metadata.insert(key.to_owned(), value.to_owned());
+        }
+        let class = proxy.class(true, std::iter::empty());
+        assert_eq!(class.switch(ON_DEMAND_RDS_KEY), Some(true));
+        assert_eq!(class.metadata.len(), 1);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::servers::{Credential, ListenKey, Servers};
 use crate::model::change::NamespacedName;
 use crate::model::config::{Facts, Server, ServerProtocol, StoredConfig};
 use crate::model::host;
-use crate::model::proxy::ProxyClass;
+use crate::model::proxy::{ON_DEMAND_RDS_KEY, ProxyClass, SCOPED_RDS_KEY};
 use crate::push::world::World;
 use crate::translate::cds::ClusterOptions;
 use crate::translate::lds::{ClientCertificate, HttpOptions};
@@ -28,9 +28,9 @@ const ROUTE_SEMANTICS: &str = "internal.istio.io/route-semantics";
 /// Settings that what is generated depends on. The same for all classes, for the life of the process.
 #[derive(Clone, Debug, Default)]
 pub struct PushOptions {
-    /// One route configuration per host, selected by scoped routes; else one per server.
+    /// One route configuration per host, selected by scoped routes; else one per server. For proxies that do not say.
     pub scoped_rds: bool,
-    /// Envoy asks for the routes of a host at its first request.
+    /// Envoy asks for the routes of a host at its first request. For proxies that do not say.
     pub on_demand_rds: bool,
     /// The routes of a host include those of the wildcard hosts above it.
     pub merge_subset: bool,
@@ -93,7 +93,13 @@ impl<'a> Generator<'a> {
     }
 
     pub(super) fn scoped(&self) -> bool {
-        self.options.scoped_rds
+        let own = self.class.switch(SCOPED_RDS_KEY);
+        own.unwrap_or(self.options.scoped_rds)
+    }
+
+    pub(super) fn on_demand(&self) -> bool {
+        let own = self.class.switch(ON_DEMAND_RDS_KEY);
+        own.unwrap_or(self.options.on_demand_rds)
     }
 
     pub(super) fn ports_listened(&self) -> BTreeSet<u16> {
@@ -262,7 +268,7 @@ impl<'a> Generator<'a> {
 
     pub(super) fn scope(&mut self, port: u16, host: &str) -> Arc<Resource> {
         self.counts.srds += 1;
-        let scope = srds::scoped_route(port, host, self.options.on_demand_rds);
+        let scope = srds::scoped_route(port, host, self.on_demand());
         Resource::encode(SCOPED_ROUTE, &scope)
     }
 

@@ -92,9 +92,9 @@ impl Generator<'_> {
                 grpc_web: first.protocol == ServerProtocol::GrpcWeb,
             }
         };
-        let routing = if self.options.scoped_rds {
+        let routing = if self.scoped() {
             Routing::Scoped {
-                on_demand: self.options.on_demand_rds,
+                on_demand: self.on_demand(),
             }
         } else {
             Routing::Plain

@@ -167,7 +167,7 @@ impl<'a> Generator<'a> {
         let site = ListenerSite {
             name: name.to_owned(),
             port: key.port,
-            scoped: self.options.scoped_rds,
+            scoped: self.scoped(),
             port_names: servers.iter().map(|(_, s)| s.port_name.clone()).collect(),
         };
         let bytes = Bytes::from(listener.encode_to_vec());
