@@ -1,10 +1,12 @@
-"""What the machine has to have: root, a few Debian packages, namespaces and bridges in the kernel."""
+"""What the machine has to have: root, a few Debian packages, namespaces and bridges in the kernel, containers that run."""
 
+import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 from . import programs
 from .settings import CNI_BIN, NAME, Refused, say
@@ -20,6 +22,7 @@ NEEDED = {
     "ip": "iproute2",
     "conntrack": "conntrack",
     "nsenter": "util-linux",
+    "unshare": "util-linux",
     "sysctl": "procps",
     "openssl": "openssl",
 }
@@ -63,6 +66,21 @@ def try_namespace():
     return None
 
 
+def try_container():
+    """Runs a program in a container whose root is that of the machine. Says what did not work."""
+    with tempfile.TemporaryDirectory(prefix="kube-probe-") as folder:
+        root = pathlib.Path(folder, "rootfs")
+        root.mkdir()
+        spec = pathlib.Path(folder, "config.json")
+        subprocess.run(["runc", "spec"], cwd=folder, check=True, capture_output=True)
+        config = json.loads(spec.read_text())
+        config["process"] |= {"args": ["/bin/true"], "terminal": False}
+        spec.write_text(json.dumps(config))
+        command = f"mount --rbind / {root} && exec runc --root {folder}/state run --bundle {folder} {NAME}-probe"
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", command], capture_output=True, text=True)
+    return None if done.returncode == 0 else f"no container runs: {done.stderr.strip()}"
+
+
 def check_machine():
     """Raises `Refused` with the reason and how to mend it."""
     if sys.platform != "linux":
@@ -73,7 +91,10 @@ def check_machine():
         raise Refused(f"missing Debian packages: apt-get install {' '.join(sorted(packages))}")
     if not any(pathlib.Path("/sys/fs/cgroup", name).exists() for name in ("memory", "cgroup.controllers")):
         raise Refused("no cgroups at /sys/fs/cgroup")
-    if problem := try_namespace():
+    # The kubelet reads there what the kernel killed for want of memory, and does not start without.
+    if not pathlib.Path("/dev/kmsg").exists():
+        raise Refused("no /dev/kmsg")
+    if problem := try_namespace() or try_container():
         raise Refused(problem)
 
 

@@ -26,7 +26,7 @@ impl<'c> Stage<'c> {
     async fn set(client: &'c Client, name: &str) -> Result<Self> {
         release::with(client, &[]).await?;
         let target = release::target(client).await?;
-        let neighbour = Tenant::new(client, "neighbour", &target).await?;
+        let neighbour = Tenant::new(client, &format!("{name}-neighbour"), &target).await?;
         let tenant = Tenant::new(client, name, &target).await?;
         let load = neighbour.load(&target);
         traffic(&load, Duration::from_secs(1)).await?;

@@ -7,6 +7,7 @@ mod pods;
 mod release;
 mod replicas;
 mod rights;
+mod variants;
 
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -92,6 +93,13 @@ fn trials(cluster: Option<&Arc<Cluster>>) -> Vec<Trial> {
             "replicas: both serve, one writes, either may die",
             |client| Box::pin(replicas::either_may_die(client)),
         ),
+        test(
+            "values: DaemonSet, low ports as root, SotW, policies",
+            |client| Box::pin(variants::daemon_set(client)),
+        ),
+        test("values: one namespace, rights in it only", |client| {
+            Box::pin(variants::one_namespace(client))
+        }),
         test("helm: uninstall leaves nothing", |client| {
             Box::pin(install::uninstall(client))
         }),

@@ -165,12 +165,13 @@ impl Tenant {
         Load::paced(target, &self.host, 4, 50)
     }
 
-    /// Removes it.
+    /// Removes it, without waiting for its end.
     ///
     /// # Errors
     /// The API server refuses.
     pub(crate) async fn remove(self, client: &Client) -> Result<()> {
-        client.delete_namespace(&self.namespace).await
+        let delete = ["delete", "namespace", &self.namespace, "--wait=false"];
+        client.kubectl(&delete).await.map(drop)
     }
 }
 
