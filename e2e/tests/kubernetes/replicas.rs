@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use e2e::http::{Exchange, Target};
 use e2e::kube::Client;
+use rustix::process::{Pid, Signal};
 
 use crate::release::{self, CONTROLLER, NAMESPACE, Tenant, ingress, traffic};
 
@@ -36,6 +37,7 @@ async fn run(client: &Client) -> Result<()> {
     let tenant = Tenant::new(client, "replicas", &target).await?;
     let load = tenant.load(&target);
     one_writes(client, &tenant).await?;
+    controller_hangs(client, &tenant, &target).await?;
     controller_dies(client, &tenant).await?;
     pilots_die(client, &tenant, &target).await?;
     traffic(&load, Duration::from_secs(1)).await?;
@@ -47,20 +49,77 @@ async fn run(client: &Client) -> Result<()> {
 async fn one_writes(client: &Client, tenant: &Tenant) -> Result<()> {
     status(client, tenant, "shop").await?;
     let leader = leader(client).await.context("nobody leads")?;
+    let wrote = writes(client, &leader).await?;
+    ensure!(wrote[&true] > 0.0, "the leader wrote nothing");
+    ensure!(wrote[&false] == 0.0, "the other one wrote");
+    Ok(())
+}
+
+/// How often the leader and the other controller wrote status; both are asked whether they lead and are ready.
+async fn writes(client: &Client, leader: &str) -> Result<BTreeMap<bool, f64>> {
     let pods = pods(client, CONTROLLER).await?;
     ensure!(pods.len() == 2, "controllers: {pods:?}");
+    let mut wrote = BTreeMap::new();
     for (name, address) in &pods {
-        let leads = value(*address, CONTROLLER_HTTP, "isthmus_leader").await?;
-        let wrote = value(*address, CONTROLLER_HTTP, "isthmus_status_writes_total").await?;
-        let leader = *name == leader;
+        let leads = value(*address, CONTROLLER_HTTP, "isthmus_leader").await? == 1.0;
+        let count = value(*address, CONTROLLER_HTTP, "isthmus_status_writes_total").await?;
         ensure!(
-            (leads == 1.0) == leader && (wrote > 0.0) == leader,
-            "{name}: leads {leads}, wrote {wrote} times; the Lease says {leader}"
+            leads == (name == leader),
+            "{name}: leads {leads}, the Lease says {leader}"
         );
         let ready = get(*address, CONTROLLER_HTTP, "/ready").await?;
         ensure!(ready.0 == 200, "{name} is not ready: {}", ready.1);
+        wrote.insert(leads, count);
     }
+    Ok(wrote)
+}
+
+/// The leader hangs: the other one writes within the lease's time, and pilots that were connected to the first one find the
+/// other. When it wakes up, it writes no more.
+async fn controller_hangs(client: &Client, tenant: &Tenant, target: &Target) -> Result<()> {
+    let before = leader(client).await.context("nobody leads")?;
+    let hung = controller_process(&before)?;
+    rustix::process::kill_process(hung, Signal::STOP)?;
+    let since = Instant::now();
+    let host = "while-hung.example.com";
+    let during = async {
+        let manifest = ingress(&tenant.namespace, "while-hung", host, "/");
+        client.apply(&manifest).await?;
+        status(client, tenant, "while-hung").await?;
+        let took = since.elapsed();
+        ensure!(took < TAKEOVER, "status was written after {took:?}");
+        let there = Tenant {
+            namespace: tenant.namespace.clone(),
+            host: host.to_owned(),
+        };
+        there.answers(client, target, 200).await
+    };
+    let during = during.await;
+    rustix::process::kill_process(hung, Signal::CONT)?;
+    during?;
+    let after = leader(client).await.context("nobody leads")?;
+    ensure!(after != before, "{after} still leads");
+    let settled = async || writes(client, &after).await.ok();
+    client.until("one of both leads", settled).await?;
     Ok(())
+}
+
+/// The controller's process in a Pod.
+fn controller_process(pod: &str) -> Result<Pid> {
+    let name = format!("POD_NAME={pod}");
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        let read = |file: &str| std::fs::read(entry.path().join(file)).unwrap_or_default();
+        let program = read("cmdline");
+        let ours = read("environ")
+            .split(|byte| *byte == 0)
+            .any(|var| var == name.as_bytes());
+        let program = program.split(|byte| *byte == 0).next().unwrap_or_default();
+        if ours && program.ends_with(b"/controller") {
+            let pid = entry.file_name().to_string_lossy().parse()?;
+            return Pid::from_raw(pid).context("no process id");
+        }
+    }
+    bail!("no controller runs for {pod}")
 }
 
 /// The leader is killed: the other one writes within the lease's time.

@@ -22,6 +22,10 @@ const DELTA_PATH: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 const MAX_RESPONSE_BYTES: usize = i32::MAX as usize;
 
+/// A server that hangs is left for another one after these two times together: about as long as its Lease lasts.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+const PING_TIMEOUT: Duration = Duration::from_secs(8);
+
 /// Waiting times of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
@@ -151,8 +155,8 @@ async fn connect(address: &str) -> Result<Channel, Status> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))
         .map_err(|error| Status::invalid_argument(error.to_string()))?
         .connect_timeout(Duration::from_secs(5))
-        .http2_keep_alive_interval(Duration::from_secs(30))
-        .keep_alive_timeout(Duration::from_secs(10))
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT)
         .keep_alive_while_idle(true)
         .tcp_nodelay(true)
         .initial_stream_window_size(1 << 20)
