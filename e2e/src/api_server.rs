@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
+use crate::audit::{self, Calls, USERS};
 use crate::envoy::workspace;
 use crate::ports::PortBlock;
 use crate::process::{Process, wait_until};
@@ -84,8 +85,11 @@ impl ApiServer {
         let key = KeyPair::generate()?;
         std::fs::write(api.path("accounts.key"), key.serialize_pem())?;
         std::fs::write(api.path("accounts.pub"), key.public_key_pem())?;
-        let admin = format!("{TOKEN},admin,admin,system:masters\n");
-        std::fs::write(api.path("tokens.csv"), admin)?;
+        let tokens = [(TOKEN, "admin")].into_iter();
+        let tokens = tokens.chain(USERS.map(|user| (user, user)));
+        let tokens = tokens.map(|(token, user)| format!("{token},{user},{user},system:masters\n"));
+        std::fs::write(api.path("tokens.csv"), tokens.collect::<String>())?;
+        std::fs::write(api.path("audit.yaml"), audit::POLICY)?;
         api.revive().await?;
         Ok(api)
     }
@@ -147,6 +151,8 @@ impl ApiServer {
             ("service-cluster-ip-range", "10.96.0.0/14".to_owned()),
             // Nobody connects to it. Without it a machine without a default route has none that could be told.
             ("advertise-address", "192.0.2.1".to_owned()),
+            ("audit-policy-file", path("audit.yaml")),
+            ("audit-log-path", path("audit.log")),
             // No controllers run that would make the accounts that it asks for.
             ("disable-admission-plugins", "ServiceAccount".to_owned()),
         ];
@@ -158,7 +164,7 @@ impl ApiServer {
             &flags(&server),
             &log,
         )?);
-        self.write_kubeconfig()?;
+        self.write_kubeconfig(&self.kubeconfig(), TOKEN)?;
         let ready = wait_until("the API server answers", START_LIMIT, async || {
             let answer = self.kubectl(&["get", "--raw", "/readyz"]).await;
             answer.ok().filter(|text| text.contains("ok"))
@@ -174,17 +180,35 @@ impl ApiServer {
         Ok(())
     }
 
-    fn write_kubeconfig(&self) -> Result<()> {
+    fn write_kubeconfig(&self, path: &Path, token: &str) -> Result<()> {
         let text = format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: tests\n\
              clusters: [{{name: tests, cluster: {{server: 'https://{}', certificate-authority: '{}', \
              tls-server-name: kubernetes.default.svc}}}}]\n\
-             users: [{{name: tests, user: {{token: {TOKEN}}}}}]\n\
+             users: [{{name: tests, user: {{token: {token}}}}}]\n\
              contexts: [{{name: tests, context: {{cluster: tests, user: tests}}}}]\n",
             self.address(2),
             self.path("certs/apiserver.crt").display(),
         );
-        Ok(std::fs::write(self.kubeconfig(), text)?)
+        Ok(std::fs::write(path, text)?)
+    }
+
+    /// File that tells one of [`USERS`] how to reach it; the requests of these are counted.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn kubeconfig_of(&self, user: &str) -> Result<PathBuf> {
+        let path = self.path(&format!("kubeconfig-{user}"));
+        self.write_kubeconfig(&path, user)?;
+        Ok(path)
+    }
+
+    /// Requests of [`USERS`] so far.
+    ///
+    /// # Errors
+    /// The log is unreadable.
+    pub fn calls(&self) -> Result<Calls> {
+        Calls::read(&self.path("audit.log"))
     }
 
     /// File that tells how to reach it.

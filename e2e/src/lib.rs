@@ -2,7 +2,7 @@
 //!
 //! * [`case`] the format of an acceptance case, [`runner`] runs one, [`judge`] says what does not fit;
 //! * [`stack`] the three programs with ports of their own, [`process`], [`ports`] and [`envoy`] below it;
-//! * [`api_server`] a Kubernetes API without nodes, [`objects`] a client for it, [`api_cases`] cases whose objects are there, in a
+//! * [`api_server`] a Kubernetes API without nodes, [`objects`] a client for it, [`audit`] its log, [`api_cases`] cases whose objects are there, in a
 //!   [`network`] of their own;
 //! * [`echo`] backends, [`http`] and [`tls`] client;
 //! * [`kube`] a real Kubernetes, with Pods;
@@ -11,6 +11,7 @@
 
 pub mod api_cases;
 pub mod api_server;
+pub mod audit;
 pub mod bench;
 pub mod case;
 pub mod echo;

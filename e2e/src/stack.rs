@@ -89,6 +89,8 @@ pub struct Options {
     pub files: BTreeMap<String, String>,
     /// Both programs read this cluster instead of the config folder.
     pub kubeconfig: Option<PathBuf>,
+    /// The pilot reads it as another user than the controller does.
+    pub pilot_kubeconfig: Option<PathBuf>,
     /// Extra arguments of `controller serve`.
     pub controller_args: Vec<String>,
     /// Extra arguments of `pilot serve`.
@@ -187,8 +189,12 @@ impl Stack {
     }
 
     /// Where objects come from; `directory` is the flag for a folder.
-    fn source(&self, directory: &'static str) -> (&'static str, String) {
-        match &self.options.kubeconfig {
+    fn source(
+        &self,
+        directory: &'static str,
+        kubeconfig: Option<&PathBuf>,
+    ) -> (&'static str, String) {
+        match kubeconfig.or(self.options.kubeconfig.as_ref()) {
             Some(file) => ("--kubeconfig", file.display().to_string()),
             None => (directory, self.config_dir().display().to_string()),
         }
@@ -204,7 +210,7 @@ impl Stack {
     /// It cannot be started.
     pub fn start_controller(&mut self) -> Result<()> {
         let mut args = flags(&[
-            self.source("--config-dir"),
+            self.source("--config-dir", None),
             ("--mcp-address", self.address(Port::Mcp).to_string()),
             (
                 "--http-address",
@@ -240,7 +246,7 @@ impl Stack {
                 "--config-source",
                 format!("xds://{}", self.address(Port::Mcp)),
             ),
-            self.source("--registry-dir"),
+            self.source("--registry-dir", self.options.pilot_kubeconfig.as_ref()),
             ("--grpc-address", self.address(Port::Grpc).to_string()),
             ("--http-address", self.address(Port::PilotHttp).to_string()),
             (

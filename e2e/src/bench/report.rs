@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::run::Settings;
+use super::kubernetes::{Count, KubernetesReport};
+use super::run::{Settings, Start};
 
 /// All results of a run. Times are in milliseconds, memory in megabytes (10^6), sizes in bytes.
 #[derive(Debug, Clone, Serialize)]
@@ -17,12 +18,18 @@ pub struct Report {
     pub secrets: usize,
     /// Median time from starting both tiers to a client that holds everything.
     pub cold_start_ms: f64,
+    /// Time from the same moment until the controller is ready.
+    pub controller_ready_ms: f64,
+    /// Time from the same moment until the pilot is ready.
+    pub pilot_ready_ms: f64,
     /// Results with one client.
     pub one: Round,
     /// Results with many clients.
     pub many: Option<Round>,
     /// Memory that each further client costs in pilot.
     pub per_client_mb: Option<f64>,
+    /// With a Kubernetes API as the source: what only that has.
+    pub kubernetes: Option<KubernetesReport>,
 }
 
 /// Results with a number of clients.
@@ -95,7 +102,7 @@ impl Changes {
     }
 }
 
-fn ms(time: Duration) -> f64 {
+pub(super) fn ms(time: Duration) -> f64 {
     round(time.as_secs_f64() * 1e3)
 }
 
@@ -138,7 +145,7 @@ impl Report {
     pub fn new(
         settings: &Settings,
         secrets: usize,
-        cold_start: Duration,
+        start: Start,
         one: ClientsReport,
         many: Option<ClientsReport>,
     ) -> Self {
@@ -148,15 +155,17 @@ impl Report {
             round((many.pilot_mb - one.pilot_mb) / further)
         });
         let plan = &settings.plan;
-        let cold_start_ms = ms(cold_start);
         Self {
             routes: plan.routes,
             services: plan.services,
             secrets,
-            cold_start_ms,
+            cold_start_ms: ms(start.complete),
+            controller_ready_ms: ms(start.controller),
+            pilot_ready_ms: ms(start.pilot),
             one,
             many,
             per_client_mb,
+            kubernetes: None,
         }
     }
 
@@ -203,11 +212,16 @@ impl Report {
                 "",
             );
         }
-        table.row(
-            "cold start to complete snapshot",
-            &format!("{:.0} ms", self.cold_start_ms),
-            "",
-        );
+        for (name, time) in [
+            ("cold start to complete snapshot", self.cold_start_ms),
+            ("  controller ready", self.controller_ready_ms),
+            ("  pilot ready", self.pilot_ready_ms),
+        ] {
+            table.row(name, &format!("{time:.0} ms"), "");
+        }
+        if let Some(kubernetes) = &self.kubernetes {
+            kubernetes.show(&mut table);
+        }
         self.peers(&mut table);
         table.0
     }
@@ -284,10 +298,25 @@ impl Report {
 /// Picks a value out of a round.
 type Pick = fn(&Round) -> f64;
 
-struct Table(String);
+pub(super) struct Table(String);
 
 impl Table {
-    fn row(&mut self, name: &str, first: &str, second: &str) {
+    pub(super) fn heading(&mut self, text: &str) {
+        self.0.push('\n');
+        self.0.push_str(text);
+        self.0.push('\n');
+    }
+
+    pub(super) fn calls(&mut self, name: &str, calls: &[Count]) {
+        let all: u64 = calls.iter().map(|call| call.count).sum();
+        self.row(name, &all.to_string(), "");
+        for call in calls {
+            let name = format!("  {}: {}", call.who, call.what);
+            self.row(&name, &call.count.to_string(), "");
+        }
+    }
+
+    pub(super) fn row(&mut self, name: &str, first: &str, second: &str) {
         let line = format!("{name:<38} {first:>14} {second:>14}");
         self.0.push_str(line.trim_end());
         self.0.push('\n');

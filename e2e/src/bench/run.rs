@@ -7,10 +7,12 @@ use tokio::sync::mpsc;
 
 use super::client::{Client, Event, Expected, node};
 use super::generate::{Generated, Plan};
+use super::kubernetes::Cluster;
 use super::report::{Changes, ClientsReport, Report};
 use super::usage;
+use crate::http::{Exchange, Target};
 use crate::process;
-use crate::stack::{Options, Port, Stack, programs};
+use crate::stack::{Port, Stack, programs};
 
 /// How long to wait for what must come.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -32,6 +34,19 @@ pub struct Settings {
     pub pause: Duration,
     /// Cold starts, of which the median counts.
     pub starts: usize,
+    /// The objects are in a Kubernetes API instead of a folder.
+    pub kubernetes: bool,
+}
+
+/// Times from starting both tiers and one client at the same moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Start {
+    /// Until the client holds everything.
+    pub complete: Duration,
+    /// Until the controller is ready.
+    pub controller: Duration,
+    /// Until the pilot is ready.
+    pub pilot: Duration,
 }
 
 /// Both tiers with their clients.
@@ -44,6 +59,8 @@ struct Bench {
     events: mpsc::Receiver<Event>,
     sender: mpsc::Sender<Event>,
     edits: u64,
+    cluster: Option<Cluster>,
+    objects: usize,
 }
 
 /// Runs all measurements; progress goes to standard error.
@@ -66,22 +83,31 @@ pub async fn run(settings: &Settings) -> Result<Report> {
     } else {
         None
     };
-    Ok(Report::new(
-        settings,
-        bench.generated.secrets,
-        median,
-        one,
-        many,
-    ))
+    let mut report = Report::new(settings, bench.generated.secrets, median, one, many);
+    if let Some(cluster) = &bench.cluster {
+        let (stack, plan) = (&mut bench.stack, &settings.plan);
+        report.kubernetes = Some(cluster.finish(stack, plan, bench.objects).await?);
+    }
+    Ok(report)
 }
 
 impl Bench {
     async fn new(settings: &Settings) -> Result<Self> {
-        let mut stack = Stack::new(Options::default())?;
+        let mut cluster = match settings.kubernetes {
+            true => Some(Cluster::start().await?),
+            false => None,
+        };
+        let options = cluster.as_ref().map(Cluster::options).transpose()?;
+        let mut stack = Stack::new(options.unwrap_or_default())?;
         if std::env::var_os("ISTHMUS_KEEP").is_some() {
             eprintln!("bench: input and logs stay in {}", stack.keep().display());
         }
         let generated = settings.plan.write(&stack.config_dir())?;
+        let mut objects = 0;
+        if let Some(cluster) = &mut cluster {
+            eprintln!("bench: creating the objects");
+            objects = cluster.load(&stack).await?;
+        }
         let args = [
             "bootstrap",
             "--xds-address",
@@ -102,11 +128,12 @@ impl Bench {
             events,
             sender,
             edits: 0,
+            cluster,
+            objects,
         })
     }
 
-    /// Starts both tiers and one client at the same moment; the time until the client holds everything.
-    async fn cold_start(&mut self) -> Result<Duration> {
+    async fn cold_start(&mut self) -> Result<Start> {
         self.clients.clear();
         for process in [self.stack.pilot.take(), self.stack.controller.take()]
             .into_iter()
@@ -119,7 +146,21 @@ impl Bench {
         self.stack.start_controller()?;
         self.stack.start_pilot()?;
         self.add_client()?;
-        self.all_complete(0, start).await
+        let ready = |port| ready(self.stack.target(port), start);
+        let ready = [ready(Port::ControllerHttp), ready(Port::PilotHttp)];
+        let complete = self.all_complete(0, start);
+        let (complete, ready) = tokio::join!(complete, futures::future::try_join_all(ready));
+        let [controller, pilot] = ready?[..] else {
+            bail!("two programs have two times");
+        };
+        if let Some(cluster) = &mut self.cluster {
+            cluster.started()?;
+        }
+        Ok(Start {
+            complete: complete?,
+            controller,
+            pilot,
+        })
     }
 
     fn add_client(&mut self) -> Result<()> {
@@ -235,8 +276,14 @@ impl Bench {
         let text = self.plan.ingress(host, &format!("/edit-{}", self.edits));
         let mut waiting: Vec<bool> = vec![true; self.clients.len()];
         let (mut left, mut bytes) = (waiting.len(), 0);
-        let start = Instant::now();
-        self.stack.write(&Plan::file(host), &text)?;
+        let start = match &self.cluster {
+            Some(cluster) => cluster.edit(&text).await?,
+            None => {
+                let start = Instant::now();
+                self.stack.write(&Plan::file(host), &text)?;
+                start
+            }
+        };
         let mut last = start;
         while left > 0 {
             let event = self.next_event("acknowledged edit").await?;
@@ -251,4 +298,14 @@ impl Bench {
         }
         Ok((last - start, bytes))
     }
+}
+
+/// The time from `start` until a program says that it is ready.
+async fn ready(target: Target, start: Instant) -> Result<Duration> {
+    let request = Exchange::get("localhost", "/ready");
+    process::wait_until("both programs are ready", LIMIT, async || {
+        let answer = request.send(&target).await.ok()?;
+        (answer.status == 200).then(|| start.elapsed())
+    })
+    .await
 }

@@ -35,6 +35,9 @@ struct Args {
     /// No TLS.
     #[arg(long)]
     no_tls: bool,
+    /// Objects in a real Kubernetes API (etcd and kube-apiserver) instead of a folder
+    #[arg(long)]
+    kubernetes: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -58,6 +61,7 @@ async fn main() -> ExitCode {
         edits: args.edits,
         pause,
         starts: args.starts,
+        kubernetes: args.kubernetes,
     };
     match run(&settings).await {
         Ok(report) if args.json => match serde_json::to_string_pretty(&report) {
