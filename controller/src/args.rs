@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, CommandFactory, Parser, Subcommand, ValueEnum};
 use daemon::flags;
 use daemon::listen::ListenAddress;
 use daemon::logging::LogArgs;
+use daemon::reference::{self, Theirs};
 
 use crate::model::{Scope, Semantics, UnknownSemantics};
 
@@ -37,6 +38,8 @@ pub enum Command {
     Audit(Box<AuditArgs>),
     /// Print the reference of annotations: those that are read, and those that do nothing here
     Annotations(AnnotationsArgs),
+    /// Print the reference of flags and environment names
+    Flags,
 }
 
 /// Flags of `serve`.
@@ -271,6 +274,16 @@ const WITHOUT_EFFECT: &[(&str, bool)] = &[
     ("log_as_json", false),
     ("log_output_level", true),
 ];
+
+/// The reference of all flags, in Markdown.
+pub fn reference() -> String {
+    let without_effect: Vec<&str> = WITHOUT_EFFECT.iter().map(|(name, _)| *name).collect();
+    let theirs = Theirs {
+        spellings: SPELLINGS,
+        without_effect: &without_effect,
+    };
+    reference::markdown(Args::command(), &theirs)
+}
 
 /// Reads the command line; mistakes end the process.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Args {

@@ -7,20 +7,32 @@ use std::process::Command;
 
 use controller::translate::ingress::annotations::table::KEYS;
 
-fn annotations(args: &[&str]) -> String {
+fn printed(args: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_controller"));
-    let output = command.arg("annotations").args(args).output().unwrap();
+    let output = command.args(args).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
+fn annotations(args: &[&str]) -> String {
+    printed(&[&["annotations"], args].concat())
+}
+
+fn page(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    fs::read_to_string(path.join(name)).unwrap_or_default()
+}
+
 #[test]
-fn the_page_is_current() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/annotations.md");
-    let page = fs::read_to_string(path).unwrap_or_default();
+fn the_pages_are_current() {
+    let hint = "is out of date: run scripts/gen-docs and commit the result";
     assert!(
-        page == annotations(&[]),
-        "docs/annotations.md is out of date: run scripts/gen-docs and commit the result"
+        page("annotations.md") == annotations(&[]),
+        "docs/annotations.md {hint}"
+    );
+    assert!(
+        page("flags.md").contains(&printed(&["flags"])),
+        "docs/flags.md {hint}"
     );
 }
 

@@ -24,6 +24,8 @@ use crate::process::{Process, wait_until};
 const START_LIMIT: Duration = Duration::from_secs(120);
 /// Bearer token of the tests' administrator.
 const TOKEN: &str = "tests";
+/// Bearer token and name of a user who has only the rights that a test gives.
+pub const NARROW: &str = "narrow";
 
 /// The three programs.
 #[derive(Debug, Clone)]
@@ -88,7 +90,8 @@ impl ApiServer {
         let tokens = [(TOKEN, "admin")].into_iter();
         let tokens = tokens.chain(USERS.map(|user| (user, user)));
         let tokens = tokens.map(|(token, user)| format!("{token},{user},{user},system:masters\n"));
-        std::fs::write(api.path("tokens.csv"), tokens.collect::<String>())?;
+        let narrow = format!("{NARROW},{NARROW},{NARROW}\n");
+        std::fs::write(api.path("tokens.csv"), tokens.collect::<String>() + &narrow)?;
         std::fs::write(api.path("audit.yaml"), audit::POLICY)?;
         api.revive().await?;
         Ok(api)
@@ -193,7 +196,7 @@ impl ApiServer {
         Ok(std::fs::write(path, text)?)
     }
 
-    /// File that tells one of [`USERS`] how to reach it; the requests of these are counted.
+    /// File that tells one of [`USERS`], or [`NARROW`], how to reach it; the requests of the former are counted.
     ///
     /// # Errors
     /// It cannot be written.

@@ -138,6 +138,11 @@ impl Stack {
         Ok(stack)
     }
 
+    /// Adds arguments of `pilot bootstrap`, such as those that need ports of this run.
+    pub fn add_bootstrap_args(&mut self, args: &[String]) {
+        self.options.bootstrap_args.extend(args.iter().cloned());
+    }
+
     /// The folder that controller and pilot watch.
     pub fn config_dir(&self) -> PathBuf {
         self.root.path().join("config")

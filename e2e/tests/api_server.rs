@@ -1,11 +1,12 @@
 //! Controller and pilot on a Kubernetes API: watches, the API server's death, status, Events, the election of a leader.
 //! Without the API's programs all trials are reported as ignored.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::api_server::ApiServer;
+use e2e::api_server::{ApiServer, NARROW};
 use e2e::http::Exchange;
 use e2e::process::wait_until;
 use e2e::stack::{Options, Port, Stack};
@@ -28,6 +29,11 @@ fn main() -> ExitCode {
             "status and Events, written once, by one of two replicas",
             Needs::ApiServer,
             status,
+        ),
+        trial::trial(
+            "missing rights are named, stop nothing else, and are taken up",
+            Needs::ApiServer,
+            rights,
         ),
         trial::trial(
             "without a cluster the programs end with one line",
@@ -81,10 +87,14 @@ spec: {type: LoadBalancer, ports: [{name: http, port: 80}]}
 ";
 
 fn stack(api: &ApiServer, more: &[&str]) -> Result<Stack> {
+    stack_as(api.kubeconfig(), more)
+}
+
+fn stack_as(kubeconfig: PathBuf, more: &[&str]) -> Result<Stack> {
     let mut controller_args = vec!["--lease-seconds".to_owned(), LEASE.to_owned()];
     controller_args.extend(more.iter().map(|arg| (*arg).to_owned()));
     Stack::new(Options {
-        kubeconfig: Some(api.kubeconfig()),
+        kubeconfig: Some(kubeconfig),
         controller_args,
         ..Options::default()
     })
@@ -319,6 +329,90 @@ async fn status() -> Result<()> {
         .await?;
     ensure!(lease["spec"]["holderIdentity"] == "", "{lease}");
     Ok(())
+}
+
+/// A role with all rights of a controller but some, and its binding.
+async fn allow(api: &ApiServer, but: &[&str]) -> Result<()> {
+    let rules = [
+        ("networking.k8s.io", "ingresses", "get, list, watch"),
+        ("networking.k8s.io", "ingressclasses", "get, list, watch"),
+        ("networking.k8s.io", "ingresses/status", "patch"),
+        ("", "services", "get, list, watch"),
+        ("", "secrets", "get, list, watch"),
+        ("events.k8s.io", "events", "create"),
+        ("coordination.k8s.io", "leases", "get, create, update"),
+    ];
+    let rules: String = rules
+        .iter()
+        .filter(|(_, resource, _)| !but.contains(resource))
+        .map(|(group, resource, verbs)| {
+            format!("- {{apiGroups: ['{group}'], resources: ['{resource}'], verbs: [{verbs}]}}\n")
+        })
+        .collect();
+    api.apply(&format!(
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {{name: tests}}\nrules:\n{rules}---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {{name: tests}}\n\
+         roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tests}}\n\
+         subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {NARROW}}}]\n"
+    ))
+    .await
+}
+
+async fn metric_is(stack: &Stack, name: &str, label: &str, wanted: f64) -> Result<()> {
+    let what = format!("{name} of {label} is {wanted}");
+    let seen = wait_until(&what, LIMIT, async || {
+        let value = stack.metric(Port::ControllerHttp, name, label).await.ok()?;
+        (value == wanted).then_some(())
+    });
+    seen.await.with_context(|| stack.logs())
+}
+
+async fn rights() -> Result<()> {
+    let mut api = ApiServer::start().await?;
+    let objects = WEB.to_owned() + GATEWAY + &ingress("a", "a.example.com", "higress", "/a");
+    api.apply(&objects).await?;
+    set_gateway(&api, json!([{"ip": "192.0.2.1"}])).await?;
+    allow(&api, &["secrets", "ingresses/status"]).await?;
+    let mut stack = stack_as(api.kubeconfig_of(NARROW)?, &[])?;
+    stack.start_controller()?;
+    // A kind that was never read keeps it from serving half of a configuration.
+    let failing = "isthmus_kubernetes_failing_watches";
+    metric_is(&stack, failing, "kind=\"Secret\"", 1.0).await?;
+    metric_is(&stack, failing, "", 1.0).await?;
+    ensure!(
+        page(&stack, Port::ControllerHttp, "/ready").await.is_none(),
+        "ready"
+    );
+    let logs = stack.logs();
+    ensure!(
+        logs.contains("secrets is forbidden") && logs.contains("RBAC"),
+        "{logs}"
+    );
+
+    allow(&api, &["ingresses/status"]).await?;
+    stack.wait_for(Port::Mcp).await?;
+    metric_is(&stack, failing, "", 0.0).await?;
+    let refused = "the status of Ingresses cannot be written";
+    wait_until("the missing right to write is told", LIMIT, async || {
+        stack.logs().contains(refused).then_some(())
+    })
+    .await?;
+    allow(&api, &[]).await?;
+    has_address(&api, "a", &json!({"ingress": [{"ip": "192.0.2.1"}]})).await?;
+
+    // Taken away later, only changes of that kind are missed. A watch that is open goes on: a new one begins at a restart.
+    allow(&api, &["services"]).await?;
+    api.kill().await?;
+    api.revive().await?;
+    let port = Port::ControllerHttp;
+    metric_is(&stack, failing, "kind=\"Service\",purpose=\"input\"", 1.0).await?;
+    api.apply(&ingress("b", "b.example.com", "higress", "/b"))
+        .await?;
+    shows(&stack, port, "/debug/configz", "b.example.com", true).await?;
+    shows(&stack, port, "/debug/configz", "a.example.com", true).await?;
+    allow(&api, &[]).await?;
+    metric_is(&stack, failing, "", 0.0).await?;
+    stack.check_alive()
 }
 
 async fn no_cluster() -> Result<()> {

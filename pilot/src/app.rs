@@ -40,9 +40,10 @@ type Tasks = JoinSet<anyhow::Result<()>>;
 /// When a port cannot be opened or a part of the process fails.
 pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     let mut shutdown = Shutdown::install()?;
-    let (metrics, metrics_registry) = Metrics::new();
+    let (metrics, mut metrics_registry) = Metrics::new();
     let registry = open_registry(&args, &metrics).await?;
     let readiness = Readiness::waiting_for("waiting for the first complete configuration");
+    daemon::metrics::register(&mut metrics_registry, &readiness);
     let (stop, stopped) = watch::channel(());
     let mut tasks = Tasks::new();
 
@@ -62,7 +63,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     tasks.spawn(serve_http(http, pages, stopped.clone()));
     tasks.spawn(serve_http(
         monitoring,
-        admin::metrics(metrics_registry),
+        admin::metrics(Arc::new(metrics_registry)),
         stopped.clone(),
     ));
 

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 use daemon::listen::ListenAddress;
 use daemon::logging::LogArgs;
+use daemon::reference::{self, Theirs};
 
 use crate::bootstrap::{BootstrapOptions, XdsProtocol};
 use crate::push::debounce::Mode;
@@ -43,6 +44,17 @@ pub enum Command {
     Drain(DrainArgs),
     /// Ask for a page until the answer is 200; exit code 1 when it is not in time.
     Probe(ProbeArgs),
+    /// Print the reference of flags and environment names.
+    Flags,
+}
+
+/// The reference of all flags, in Markdown.
+pub fn reference() -> String {
+    let theirs = Theirs {
+        spellings: SPELLINGS,
+        without_effect: &[],
+    };
+    reference::markdown(Cli::command(), &theirs)
 }
 
 /// Flags of `serve`.
@@ -350,12 +362,19 @@ fn label(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
     use rstest::rstest;
 
     #[test]
     fn flags_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_page_of_flags_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/flags.md");
+        let page = std::fs::read_to_string(path).unwrap_or_default();
+        let hint = "docs/flags.md is out of date: run scripts/gen-docs and commit the result";
+        assert!(page.contains(&reference()), "{hint}");
     }
 
     #[rstest]

@@ -17,6 +17,10 @@ fn main() -> ExitCode {
         Command::Bootstrap(args) => write_bootstrap(*args),
         Command::Drain(args) => drain(&args),
         Command::Probe(args) => probe(&args),
+        Command::Flags => {
+            print!("{}", pilot::args::reference());
+            Ok(())
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

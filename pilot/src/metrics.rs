@@ -1,6 +1,6 @@
 //! Metrics of the pilot; the only place where their names are. Names are Istio's where Istio has one.
 
-use std::sync::Arc;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
 use kube_watch::WatchMetrics;
@@ -11,8 +11,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry;
+use shared_proto::Kind;
 
 use crate::model::diagnostic::DiagnosticReason;
+use crate::translate::issue::Reason;
 
 type Count = Counter<u64, AtomicU64>;
 
@@ -63,6 +65,17 @@ pub enum XdsType {
 }
 
 impl XdsType {
+    /// The types that gateways ask for.
+    pub const ALL: [Self; 7] = [
+        Self::cds,
+        Self::eds,
+        Self::lds,
+        Self::rds,
+        Self::srds,
+        Self::sds,
+        Self::ecds,
+    ];
+
     /// The type of a short name.
     pub fn of(short: &str) -> Self {
         match short {
@@ -91,6 +104,11 @@ pub struct ReasonLabel {
     /// Why.
     pub reason: &'static str,
 }
+
+/// Label `reason` of a config of the controller that cannot be decoded.
+pub const UNDECODABLE_CONFIG: &str = "undecodable_config";
+/// Kinds of objects of the registry.
+const REGISTRY_KINDS: [&str; 3] = ["EndpointSlice", "Secret", "Service"];
 
 /// All metrics of the pilot. Clones share one set.
 #[derive(Clone, Debug)]
@@ -137,6 +155,16 @@ pub struct Metrics {
     pub watches: WatchMetrics,
 }
 
+/// Makes the series of these labels.
+fn start<L: Clone + Eq + Hash, M: Default>(
+    family: &Family<L, M>,
+    labels: impl IntoIterator<Item = L>,
+) {
+    for label in labels {
+        drop(family.get_or_create(&label));
+    }
+}
+
 fn seconds() -> Histogram {
     let bounds = [
         0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
@@ -146,7 +174,7 @@ fn seconds() -> Histogram {
 
 impl Metrics {
     /// Creates the metrics and their registry.
-    pub fn new() -> (Self, Arc<Registry>) {
+    pub fn new() -> (Self, Registry) {
         let metrics = Self {
             config_changes: Family::default(),
             registry_changes: Family::default(),
@@ -169,8 +197,34 @@ impl Metrics {
             controller_connected: Gauge::default(),
             watches: WatchMetrics::default(),
         };
+        metrics.start_at_zero();
         let registry = metrics.register();
-        (metrics, Arc::new(registry))
+        (metrics, registry)
+    }
+
+    /// A series that appears with its first event has no rate at that event: all are there from the start.
+    fn start_at_zero(&self) {
+        let kinds = Kind::ALL.iter().map(|kind| kind.name());
+        start(&self.config_changes, kinds.map(|kind| KindLabel { kind }));
+        let kinds = REGISTRY_KINDS.map(|kind| KindLabel { kind });
+        start(&self.registry_changes, kinds);
+        let reasons = manifest_dir::Reason::ALL.map(manifest_dir::Reason::as_str);
+        let reasons = reasons.into_iter().chain([UNDECODABLE_CONFIG]);
+        start(&self.rejected, reasons.map(|reason| ReasonLabel { reason }));
+        let reasons = Reason::ALL.map(Reason::as_str);
+        start(&self.issues, reasons.map(|reason| ReasonLabel { reason }));
+        let reasons = DiagnosticReason::ALL.map(DiagnosticReason::as_str);
+        start(
+            &self.diagnostics,
+            reasons.map(|reason| ReasonLabel { reason }),
+        );
+        let types = XdsType::ALL.map(|r#type| TypeLabel { r#type });
+        for family in [&self.generated, &self.sent, &self.sent_bytes] {
+            start(family, types);
+        }
+        for family in [&self.pushes, &self.rejects, &self.expired_nonce] {
+            start(family, types);
+        }
     }
 
     fn register(&self) -> Registry {
@@ -218,9 +272,6 @@ impl Metrics {
             "Mistakes found while generating",
             m.issues,
         );
-        for reason in DiagnosticReason::ALL.map(DiagnosticReason::as_str) {
-            drop(m.diagnostics.get_or_create(&ReasonLabel { reason }));
-        }
         r.register(
             "isthmus_diagnostics",
             "Mistakes found in objects that are read, counted when they appear",

@@ -68,15 +68,11 @@ pub fn run(args: Args) -> ExitCode {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
             verdict(audit::run(*audit_args, &mut out, &mut err))
         }
-        Command::Annotations(args) => match print_reference(args.output) {
-            Ok(()) => ExitCode::SUCCESS,
-            // The reader has seen enough.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("error: {error}");
-                ExitCode::FAILURE
-            }
-        },
+        Command::Annotations(args) => print(&match args.output {
+            ReferenceFormat::Markdown => reference::markdown(),
+            ReferenceFormat::Json => format!("{:#}\n", reference::json()),
+        }),
+        Command::Flags => print(&crate::args::reference()),
     }
 }
 
@@ -92,11 +88,15 @@ fn verdict(clean: anyhow::Result<bool>) -> ExitCode {
     }
 }
 
-fn print_reference(format: ReferenceFormat) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match format {
-        ReferenceFormat::Markdown => out.write_all(reference::markdown().as_bytes()),
-        ReferenceFormat::Json => writeln!(out, "{:#}", reference::json()),
+fn print(text: &str) -> ExitCode {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -127,6 +127,7 @@ async fn serve(args: ServeArgs, ignored: &[String]) -> anyhow::Result<()> {
     let mut registry = Registry::default();
     metrics.register(&mut registry);
     let readiness = Readiness::waiting_for("the first complete load is not built yet");
+    daemon::metrics::register(&mut registry, &readiness);
     let (configs, configs_seen) = watch::channel(Arc::new(ConfigMaps::default()));
     let (reports, reports_seen) = watch::channel(Arc::new(Reports::default()));
     let (served, served_seen) = watch::channel(None);

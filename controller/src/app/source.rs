@@ -30,7 +30,7 @@ pub(super) async fn open(
         return Ok((source, None));
     }
     let client = kube_watch::connect(args.kubeconfig.as_deref(), "--config-dir").await?;
-    let source = ingest::cluster(&client, scope, metrics.watches.clone());
+    let source = ingest::cluster(&client, scope, &metrics.watches);
     Ok((source, Some(client)))
 }
 

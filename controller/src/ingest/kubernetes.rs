@@ -7,7 +7,7 @@ use super::manifests::{Manifests, table};
 use crate::model::Scope;
 
 /// Starts to follow the cluster, as far as `scope` needs it.
-pub fn cluster(client: &Client, scope: &Scope, metrics: WatchMetrics) -> Manifests {
+pub fn cluster(client: &Client, scope: &Scope, metrics: &WatchMetrics) -> Manifests {
     let options = Options::of_namespaces(scope.source_namespaces());
     Manifests::of(kube_watch::watch(client, table(), &options, metrics))
 }

@@ -13,6 +13,9 @@ use manifest_dir::{KindTable, Scope, Watch};
 use super::address::{self, Address};
 use super::{Settings, writer};
 
+/// The addresses among the fields that a manager owns.
+const ADDRESSES: &str = "/f:status/f:loadBalancer/f:ingress";
+
 /// Namespace and name.
 pub(super) type Key = (Arc<str>, Arc<str>);
 /// What Events call their object by, beside its name.
@@ -25,7 +28,7 @@ pub(super) struct Present {
     /// `metadata.resourceVersion`: what is written is written over this version only.
     pub(super) version: String,
     pub(super) addresses: BTreeSet<Address>,
-    /// The status was written under our name, by this or another replica, now or before.
+    /// The addresses were written under our name, by this or another replica, now or before.
     pub(super) ours: bool,
 }
 
@@ -57,7 +60,7 @@ pub(super) fn watch(client: &Client, settings: &Settings, metrics: &WatchMetrics
         ..Selection::default()
     };
     options.selections.insert("Ingress", with_managers);
-    let ingresses = kube_watch::watch(client, kinds, &options, metrics.clone());
+    let ingresses = kube_watch::watch(client, kinds, &options, metrics);
 
     let kinds = KindTable::new().with("v1", "Service", Scope::Namespaced, |object: Service| {
         Fact::Service(address::of_service(&object))
@@ -70,7 +73,7 @@ pub(super) fn watch(client: &Client, settings: &Settings, metrics: &WatchMetrics
         namespaces: BTreeSet::from([settings.scope.system_namespace.to_string()]),
         selections: BTreeMap::from([("Service", labelled)]),
     };
-    let services = kube_watch::watch(client, kinds, &options, metrics.clone());
+    let services = kube_watch::watch(client, kinds, &options, metrics);
     Facts {
         ingresses,
         services,
@@ -81,13 +84,43 @@ pub(super) fn watch(client: &Client, settings: &Settings, metrics: &WatchMetrics
 pub(super) fn present(object: &Ingress, manager: &str) -> Present {
     let meta = &object.metadata;
     let managers = meta.managed_fields.iter().flatten();
+    // A controller of another class that has written since owns the addresses instead.
     let ours = managers
         .filter(|entry| entry.subresource.as_deref() == Some("status"))
-        .any(|entry| entry.manager.as_deref() == Some(manager));
+        .filter(|entry| entry.manager.as_deref() == Some(manager))
+        .filter_map(|entry| entry.fields_v1.as_ref())
+        .any(|fields| fields.0.pointer(ADDRESSES).is_some());
     Present {
         uid: Arc::from(meta.uid.as_deref().unwrap_or_default()),
         version: meta.resource_version.clone().unwrap_or_default(),
         addresses: address::of_ingress(object),
         ours,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn ours_are_addresses_that_we_wrote_last() {
+        let owned = json!({"f:status": {"f:loadBalancer": {"f:ingress": {}}}});
+        let entry = |manager: &str, subresource: Option<&str>, fields: &serde_json::Value| json!({"manager": manager, "subresource": subresource, "operation": "Update", "fieldsV1": fields});
+        let is_ours = |entries: serde_json::Value| {
+            let object =
+                json!({"metadata": {"uid": "u", "resourceVersion": "1", "managedFields": entries}});
+            present(&serde_json::from_value(object).unwrap(), "we").ours
+        };
+        assert!(is_ours(json!([entry("we", Some("status"), &owned)])));
+        assert!(!is_ours(json!([entry("they", Some("status"), &owned)])));
+        assert!(!is_ours(json!([entry("we", None, &json!({"f:spec": {}}))])));
+        // They took the addresses over; something else of the status is still ours.
+        let rest = json!({"f:status": {"f:loadBalancer": {}}});
+        let both = [
+            entry("we", Some("status"), &rest),
+            entry("they", Some("status"), &owned),
+        ];
+        assert!(!is_ours(json!(both)));
     }
 }

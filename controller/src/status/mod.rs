@@ -9,6 +9,7 @@ pub mod election;
 mod events;
 mod facts;
 mod ingress;
+mod rests;
 mod writer;
 
 pub use address::Address;
@@ -19,7 +20,6 @@ use std::time::Duration;
 
 use imbl::OrdSet;
 use kube::Client;
-use kube_watch::WatchMetrics;
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
@@ -97,7 +97,7 @@ async fn while_leading(
 
 async fn lead(client: &Client, settings: &Settings, inputs: &Inputs, metrics: &Metrics) {
     // Its watches are those of a leader only, and not among those that readiness depends on.
-    let watches = WatchMetrics::default();
+    let watches = metrics.watches.with_purpose("status");
     let facts = facts::watch(client, settings, &watches);
     let (uids, uids_seen) = watch::channel(facts::Uids::default());
     let status = writer::run(facts, uids, client, settings, inputs, metrics);

@@ -1,8 +1,9 @@
 //! Writes what differs into the status of Ingresses.
 //!
-//! Each write names the version of the object that was decided on, so that nobody's newer status is overwritten. A write
-//! that is refused is tried again after longer and longer waits, and so is one that somebody else undoes: two controllers
-//! that disagree do not keep the API server busy.
+//! Each write names the version of the object that was decided on, so that nobody's newer status is overwritten; when the
+//! object has changed meanwhile, its new version is waited for and decided on. A write that is refused is tried again
+//! after longer and longer waits, and so is one that somebody else undoes: two controllers that disagree do not keep the
+//! API server busy.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +14,6 @@ use imbl::ordset::DiffItem;
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Error};
-use kube_watch::Backoff;
 use manifest_dir::{Change, ObjectKey};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -24,6 +24,7 @@ use tracing::{debug, warn};
 use super::address::Address;
 use super::facts::{Fact, Facts, Key, Present, Uids};
 use super::ingress::{Wanted, wanted};
+use super::rests::{Breadth, Rests};
 use super::{Inputs, Settings};
 use crate::metrics::{Metrics, WriteResult};
 use crate::model::{ObjectKind, ObjectRef, Scope};
@@ -34,8 +35,6 @@ const PARALLEL: usize = 8;
 const ANSWER: Duration = Duration::from_secs(30);
 /// Waits between writes of one object that do not last: first and longest.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(600));
-/// Waits of all writes after the API server refused one: first and longest.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
 /// The name under which fields are written; another class is another writer.
 pub(super) fn manager(scope: &Scope) -> String {
@@ -49,10 +48,31 @@ pub(super) fn manager(scope: &Scope) -> String {
 #[derive(Debug)]
 struct State {
     present: Present,
-    writing: bool,
+    /// The version that a write is on the way for.
+    writing: Option<String>,
+    /// A version that is not the newest one.
+    stale: Option<String>,
     /// Writes since something else was wanted.
     writes: u32,
     last: Instant,
+}
+
+impl State {
+    /// Takes in what became of a write.
+    fn finished(&mut self, result: &Result<Present, Failure>) {
+        let version = self.writing.take().unwrap_or_default();
+        match result {
+            // The watch may be ahead of the answer: then what it told counts.
+            Ok(present) if self.present.version == version => self.present = present.clone(),
+            Ok(_) | Err(Failure::Gone | Failure::Invalid(_)) => {}
+            // Neither was this object's fault; the new version may be decided on at once.
+            Err(Failure::Conflict) => {
+                self.stale = Some(version);
+                self.writes = self.writes.saturating_sub(1);
+            }
+            Err(Failure::Refused(..)) => self.writes = self.writes.saturating_sub(1),
+        }
+    }
 }
 
 struct Writer {
@@ -67,10 +87,8 @@ struct Writer {
     /// What to look at, and when.
     due: BTreeSet<(Instant, Key)>,
     queued: HashSet<Key>,
-    running: JoinSet<(Key, Result<Option<Present>, Failure>)>,
-    paused: Instant,
-    pause: Backoff,
-    refusing: bool,
+    running: JoinSet<(Key, Result<Present, Failure>)>,
+    rests: Rests,
 }
 
 /// Why a write did not happen.
@@ -82,8 +100,8 @@ enum Failure {
     Gone,
     /// This object cannot be written.
     Invalid(String),
-    /// Nothing can be written.
-    Refused(String),
+    /// Others would not be written either.
+    Refused(Breadth, String),
 }
 
 /// Follows facts and inputs for ever.
@@ -103,7 +121,6 @@ pub(super) async fn run(
     let Some(services) = facts.services.next().await else {
         return;
     };
-    let now = Instant::now();
     let mut writer = Writer {
         client: client.clone(),
         metrics: metrics.clone(),
@@ -116,9 +133,7 @@ pub(super) async fn run(
         due: BTreeSet::new(),
         queued: HashSet::new(),
         running: JoinSet::new(),
-        paused: now,
-        pause: Backoff::new(PAUSE.0, PAUSE.1),
-        refusing: false,
+        rests: Rests::default(),
     };
     writer.take_services(services);
     loop {
@@ -168,7 +183,8 @@ impl Writer {
                 None => {
                     let state = State {
                         present,
-                        writing: false,
+                        writing: None,
+                        stale: None,
                         writes: 0,
                         last: Instant::now(),
                     };
@@ -235,20 +251,22 @@ impl Writer {
             return;
         };
         if !self.enabled
-            || state.writing
+            || state.writing.is_some()
+            || state.stale.as_ref() == Some(&state.present.version)
             || self.wanted(&key, state) == Wanted::Nothing
             || !self.queued.insert(key.clone())
         {
             return;
         }
-        let wait = wait_after(state.writes);
-        self.due.insert((state.last + wait, key));
+        let at = state.last + wait_after(state.writes);
+        let rest = self.rests.until(&key.0).unwrap_or(at);
+        self.due.insert((at.max(rest), key));
     }
 
     /// When the next write can begin.
     fn next_start(&self) -> Option<Instant> {
         let (at, _) = self.due.first()?;
-        (self.running.len() < PARALLEL).then_some((*at).max(self.paused))
+        (self.running.len() < PARALLEL).then_some(*at)
     }
 
     /// Begins the writes that are due.
@@ -258,6 +276,10 @@ impl Writer {
             let Some((_, key)) = self.due.pop_first() else {
                 return;
             };
+            if let Some(rest) = self.rests.until(&key.0).filter(|until| *until > now) {
+                self.due.insert((rest, key));
+                continue;
+            }
             self.queued.remove(&key);
             let Some(state) = self.ingresses.get(&key) else {
                 continue;
@@ -270,7 +292,7 @@ impl Writer {
             let patch =
                 json!({"metadata": {"resourceVersion": state.present.version}, "status": status});
             if let Some(state) = self.ingresses.get_mut(&key) {
-                state.writing = true;
+                state.writing = Some(state.present.version.clone());
                 state.writes = state.writes.saturating_add(1);
                 state.last = now;
             }
@@ -283,39 +305,34 @@ impl Writer {
         }
     }
 
-    fn finish(&mut self, key: Key, result: Result<Option<Present>, Failure>) {
+    fn finish(&mut self, key: Key, result: Result<Present, Failure>) {
         if let Some(state) = self.ingresses.get_mut(&key) {
-            state.writing = false;
-            if let Ok(Some(present)) = &result {
-                state.present = present.clone();
-            }
+            state.finished(&result);
         }
         let label = match &result {
             Ok(_) => WriteResult::Written,
             Err(Failure::Conflict) => WriteResult::Conflict,
             Err(Failure::Gone) => WriteResult::Gone,
-            Err(Failure::Invalid(_) | Failure::Refused(_)) => WriteResult::Refused,
+            Err(Failure::Invalid(_) | Failure::Refused(..)) => WriteResult::Refused,
         };
         self.metrics.status_writes(label).inc();
         let name = format!("{}/{}", key.0, key.1);
         match result {
             Ok(_) => {
-                self.pause.reset();
-                self.refusing = false;
+                self.rests.accepted(&key.0);
                 debug!(ingress = name, "status written");
             }
             Err(Failure::Conflict | Failure::Gone) => {}
             Err(Failure::Invalid(reason)) => {
                 warn!(ingress = name, reason, "status of the Ingress is refused");
             }
-            Err(Failure::Refused(reason)) => {
-                self.paused = Instant::now() + self.pause.wait();
-                if !std::mem::replace(&mut self.refusing, true) {
-                    warn!(reason, "the status of Ingresses cannot be written");
-                }
-                // It was not this object's fault.
-                if let Some(state) = self.ingresses.get_mut(&key) {
-                    state.writes = state.writes.saturating_sub(1);
+            Err(Failure::Refused(breadth, reason)) => {
+                if self.rests.refused(&key.0, breadth, Instant::now()) {
+                    let namespace = &*key.0;
+                    warn!(
+                        namespace,
+                        reason, "the status of Ingresses cannot be written"
+                    );
                 }
             }
         }
@@ -336,7 +353,7 @@ async fn write(
     name: &str,
     manager: &str,
     patch: &Value,
-) -> Result<Option<Present>, Failure> {
+) -> Result<Present, Failure> {
     let parameters = PatchParams {
         field_manager: Some(manager.to_owned()),
         ..PatchParams::default()
@@ -344,16 +361,19 @@ async fn write(
     let patch = Patch::Merge(patch);
     let answer = timeout(ANSWER, api.patch_status(name, &parameters, &patch)).await;
     match answer {
-        Ok(Ok(object)) => Ok(Some(super::facts::present(&object, manager))),
+        Ok(Ok(object)) => Ok(super::facts::present(&object, manager)),
         Ok(Err(Error::Api(status))) => Err(match status.code {
             404 => Failure::Gone,
             409 => Failure::Conflict,
             400 | 422 => Failure::Invalid(status.message.clone()),
             403 if status.message.contains("denied") => Failure::Invalid(status.message.clone()),
-            _ => Failure::Refused(format!("{} ({})", status.message, status.code)),
+            code => Failure::Refused(Breadth::of(code), format!("{} ({code})", status.message)),
         }),
-        Ok(Err(error)) => Err(Failure::Refused(error.to_string())),
-        Err(_) => Err(Failure::Refused("no answer in time".to_owned())),
+        Ok(Err(error)) => Err(Failure::Refused(Breadth::All, error.to_string())),
+        Err(_) => Err(Failure::Refused(
+            Breadth::All,
+            "no answer in time".to_owned(),
+        )),
     }
 }
 
@@ -367,6 +387,44 @@ mod tests {
             .map(|writes| wait_after(writes).as_secs())
             .to_vec();
         assert_eq!(waits, [0, 1, 2, 4, 512, 600]);
+    }
+
+    fn present(version: &str) -> Present {
+        Present {
+            uid: Arc::from("u"),
+            version: version.to_owned(),
+            addresses: BTreeSet::new(),
+            ours: true,
+        }
+    }
+
+    fn writing(version: &str) -> State {
+        State {
+            present: present(version),
+            writing: Some(version.to_owned()),
+            stale: None,
+            writes: 1,
+            last: Instant::now(),
+        }
+    }
+
+    #[test]
+    fn an_answer_that_the_watch_has_overtaken_is_not_taken_for_the_present() {
+        let mut state = writing("1");
+        state.finished(&Ok(present("2")));
+        assert_eq!(state.present.version, "2");
+        let mut state = writing("1");
+        state.present = present("3");
+        state.finished(&Ok(present("2")));
+        assert_eq!(state.present.version, "3");
+    }
+
+    #[test]
+    fn after_a_conflict_the_next_version_is_written_at_once() {
+        let mut state = writing("1");
+        state.finished(&Err(Failure::Conflict));
+        assert_eq!((state.stale.as_deref(), state.writes), (Some("1"), 0));
+        assert!(state.writing.is_none());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use xds_engine::client::{ClientSession, Update};
 use xds_engine::discovery::{Any, Node};
 use xds_engine::transport::{self, ClientEvent, Timing};
 
-use crate::metrics::{Metrics, ReasonLabel};
+use crate::metrics::{Metrics, ReasonLabel, UNDECODABLE_CONFIG};
 use crate::model::change::Change;
 use crate::model::config::StoredConfig;
 
@@ -128,7 +128,7 @@ impl McpSource {
                 }
                 Err(error) => {
                     let reason = ReasonLabel {
-                        reason: "undecodable_config",
+                        reason: UNDECODABLE_CONFIG,
                     };
                     self.metrics.rejected.get_or_create(&reason).inc();
                     warn!(%kind, name, error, "skipped a config of the controller");

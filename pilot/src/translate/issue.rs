@@ -73,6 +73,21 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All reasons.
+    pub const ALL: [Self; 11] = [
+        Self::InvalidRegex,
+        Self::InvalidHeader,
+        Self::InvalidHost,
+        Self::InvalidPath,
+        Self::InvalidValue,
+        Self::InvalidAddress,
+        Self::NoAction,
+        Self::Duplicate,
+        Self::MissingSecret,
+        Self::InvalidPatch,
+        Self::Unsupported,
+    ];
+
     /// Stable lower-case name, for metrics and JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -7,4 +7,6 @@ pub mod admin;
 pub mod flags;
 pub mod listen;
 pub mod logging;
+pub mod metrics;
+pub mod reference;
 pub mod signal;

@@ -7,7 +7,6 @@ use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
 use crate::feed::{Envelope, Message};
-use crate::metrics::WatchMetrics;
 use crate::pending::Pending;
 
 /// Owner of what was not handed over yet.
@@ -18,18 +17,16 @@ pub(crate) struct Collector<T> {
     pending: Pending<T>,
     out: mpsc::Sender<Change<T>>,
     failing: BTreeMap<usize, String>,
-    metrics: WatchMetrics,
 }
 
 impl<T: Send + 'static> Collector<T> {
-    pub(crate) fn new(feeds: usize, out: mpsc::Sender<Change<T>>, metrics: WatchMetrics) -> Self {
+    pub(crate) fn new(feeds: usize, out: mpsc::Sender<Change<T>>) -> Self {
         Self {
             incomplete: vec![true; feeds],
             missing: feeds,
             pending: Pending::default(),
             out,
             failing: BTreeMap::new(),
-            metrics,
         }
     }
 
@@ -84,7 +81,5 @@ impl<T: Send + 'static> Collector<T> {
                 }
             }
         }
-        let failing = i64::try_from(self.failing.len()).unwrap_or(i64::MAX);
-        self.metrics.failing.set(failing);
     }
 }

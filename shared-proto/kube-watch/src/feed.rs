@@ -8,19 +8,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::core::WatchEvent;
 use kube::core::params::{ListParams, WatchParams};
 use kube::core::request::Request;
+use kube::core::{Status, WatchEvent};
 use kube::{Client, Error};
 use manifest_dir::KindTable;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::backoff::Backoff;
 use crate::discover;
+use crate::health::{Health, RETRY};
 use crate::known::{Known, meta};
-use crate::metrics::WatchMetrics;
+use crate::metrics::FeedMetrics;
 use crate::options::{Selection, is_built_in};
 use crate::pending::Pending;
 use crate::wire::{List, reason};
@@ -31,10 +31,8 @@ const PAGE: u32 = 500;
 const ANSWER: Duration = Duration::from_secs(60);
 /// A watch without any word, bookmarks included, is asked for again after this time; the connection may be dead.
 const SILENCE: Duration = Duration::from_secs(100);
-/// Seconds after which the API server ends a watch.
-const WATCH_SECONDS: u32 = 290;
-/// Waits after failures: first and longest.
-const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+/// Seconds after which the API server ends a watch: so many, and up to so many more, lest all feeds begin anew together.
+const WATCH_SECONDS: (u32, u32) = (240, 50);
 /// How often a kind that is not installed is looked for.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// A kind that is missing for this long has been uninstalled, and its objects with it. Before that it may be an API server
@@ -110,17 +108,18 @@ pub(crate) struct Feed<T> {
     path: Option<String>,
     /// Where the next watch begins; `None` when a list is needed.
     version: Option<String>,
+    /// Objects per page; `None` after a list that took longer than its version is kept: the next one is of one piece.
+    page: Option<u32>,
     missing_since: Option<Instant>,
-    failures: u32,
-    backoff: Backoff,
+    health: Health,
 }
 
 impl<T: Send + Sync + 'static> Feed<T> {
     pub(crate) fn new(
-        id: FeedId,
+        (id, selection): (FeedId, Selection),
         client: Client,
         table: Arc<KindTable<T>>,
-        selection: Selection,
+        metrics: FeedMetrics,
         out: mpsc::Sender<Envelope<T>>,
     ) -> Self {
         Self {
@@ -131,38 +130,31 @@ impl<T: Send + Sync + 'static> Feed<T> {
             id,
             path: None,
             version: None,
+            page: Some(PAGE),
             missing_since: None,
-            failures: 0,
-            backoff: Backoff::new(RETRY.0, RETRY.1),
+            health: Health::new(metrics),
         }
     }
 
     /// Follows until nobody listens.
-    pub(crate) async fn run(mut self, metrics: WatchMetrics) {
+    pub(crate) async fn run(mut self) {
         let out = self.out.clone();
         loop {
             let began = Instant::now();
             let stop = tokio::select! {
-                ended = self.follow(&metrics) => ended.err(),
+                ended = self.follow() => ended.err(),
                 () = out.closed() => return,
             };
+            let lived = began.elapsed();
             let wait = match stop {
                 Some(Stop::Closed) => return,
                 // The server ends watches now and then; one that ends at once is a failure.
-                None | Some(Stop::Quiet) if began.elapsed() > RETRY.1 => continue,
-                Some(Stop::NotInstalled) => {
-                    let Ok(wait) = self.not_installed().await else {
-                        return;
-                    };
-                    wait
-                }
-                stop => {
-                    metrics.errors.inc();
-                    if self.failed(stop).await.is_err() {
-                        return;
-                    }
-                    self.backoff.wait()
-                }
+                None | Some(Stop::Quiet) if lived > RETRY.1 => continue,
+                Some(Stop::NotInstalled) => self.not_installed(lived).await,
+                stop => self.failed(stop, lived).await,
+            };
+            let Ok(wait) = wait else {
+                return;
             };
             tokio::select! {
                 () = sleep(wait) => {}
@@ -176,59 +168,57 @@ impl<T: Send + Sync + 'static> Feed<T> {
         sent.map_err(|_| Stop::Closed)
     }
 
-    /// The first failure is often just a broken stream and passes; the second is told.
-    async fn failed(&mut self, stop: Option<Stop>) -> Result<(), Stop> {
-        self.failures += 1;
+    /// Notes why following ended after it had `lived`; returns how long to wait.
+    async fn failed(&mut self, stop: Option<Stop>, lived: Duration) -> Result<Duration, Stop> {
+        let mut asked = None;
         let reason = match stop {
             Some(Stop::Failed(error)) => {
-                if let Error::Api(status) = &error
-                    && (status.code == 404 || status.reason == "Timeout")
-                {
+                if let Error::Api(status) = &error {
                     // The path may have changed, or the version is from the future: the store was restored.
-                    self.path = None;
-                    self.version = None;
+                    if status.code == 404 || status.reason == "Timeout" {
+                        self.path = None;
+                        self.version = None;
+                    }
+                    asked = retry_after(status);
                 }
                 reason(&error)
             }
             Some(Stop::Expired) => {
                 self.version = None;
-                if self.failures == 1 {
-                    return Ok(());
-                }
                 "versions expire before they are read".to_owned()
             }
             None => "watches end at once".to_owned(),
             Some(_) => "no answer in time".to_owned(),
         };
-        if self.failures == 2 {
+        self.tell(reason).await?;
+        Ok(self.health.wait(lived, asked))
+    }
+
+    async fn tell(&mut self, reason: String) -> Result<(), Stop> {
+        if self.health.failed(&reason) {
             self.say(Message::Failing(reason)).await?;
         }
         Ok(())
     }
 
     async fn well(&mut self) -> Result<(), Stop> {
-        self.missing_since = None;
-        self.backoff.reset();
-        if std::mem::take(&mut self.failures) >= 2 {
+        if self.health.well() {
             self.say(Message::Well).await?;
         }
         Ok(())
     }
 
     /// How long to wait for a kind to be installed.
-    async fn not_installed(&mut self) -> Result<Duration, Stop> {
+    async fn not_installed(&mut self, lived: Duration) -> Result<Duration, Stop> {
         self.path = None;
         self.version = None;
-        if is_built_in(self.id.api_version) {
-            self.failures += 1;
-            if self.failures == 2 {
-                let FeedId {
-                    api_version, kind, ..
-                } = self.id;
-                let reason = format!("the API server does not know {kind} of {api_version}");
-                self.say(Message::Failing(reason)).await?;
-            }
-            return Ok(self.backoff.wait());
+        let FeedId {
+            api_version, kind, ..
+        } = self.id;
+        if is_built_in(api_version) {
+            let reason = format!("the API server does not know {kind} of {api_version}");
+            self.tell(reason).await?;
+            return Ok(self.health.wait(lived, None));
         }
         let since = *self.missing_since.get_or_insert_with(Instant::now);
         if self.known.is_empty() {
@@ -241,7 +231,7 @@ impl<T: Send + Sync + 'static> Feed<T> {
     }
 
     /// One pass: finds the kind, lists it when needed, watches it until the stream ends.
-    async fn follow(&mut self, metrics: &WatchMetrics) -> Result<(), Stop> {
+    async fn follow(&mut self) -> Result<(), Stop> {
         if self.path.is_none() {
             let FeedId {
                 api_version, kind, ..
@@ -253,7 +243,7 @@ impl<T: Send + Sync + 'static> Feed<T> {
         }
         if self.version.is_none() {
             self.list().await?;
-            metrics.lists.inc();
+            self.health.metrics.lists.inc();
         }
         self.watch().await
     }
@@ -266,13 +256,19 @@ impl<T: Send + Sync + 'static> Feed<T> {
         let mut parameters = ListParams {
             label_selector: self.selection.labels.clone(),
             field_selector: self.selection.fields.clone(),
-            limit: Some(PAGE),
+            limit: self.page,
             ..ListParams::default()
         };
         let mut listed = HashSet::new();
         loop {
             let request = self.request().list(&parameters).map_err(build)?;
-            let page: List = answer(self.client.request(request)).await?;
+            let page: List = match answer(self.client.request(request)).await {
+                Err(Stop::Expired) => {
+                    self.page = None;
+                    return Err(Stop::Expired);
+                }
+                page => page?,
+            };
             for item in page.items.into_iter().flatten() {
                 listed.extend(self.known.take(item));
             }
@@ -282,8 +278,9 @@ impl<T: Send + Sync + 'static> Feed<T> {
                 break;
             }
         }
+        self.page = Some(PAGE);
+        self.missing_since = None;
         self.known.forget_others(&listed);
-        self.well().await?;
         self.hand_over(true).await
     }
 
@@ -291,7 +288,7 @@ impl<T: Send + Sync + 'static> Feed<T> {
         let parameters = WatchParams {
             label_selector: self.selection.labels.clone(),
             field_selector: self.selection.fields.clone(),
-            timeout: Some(WATCH_SECONDS),
+            timeout: Some(watch_seconds(self.id.index)),
             ..WatchParams::default()
         };
         let version = self.version.clone().unwrap_or_default();
@@ -300,7 +297,7 @@ impl<T: Send + Sync + 'static> Feed<T> {
         let stream = answer(client.request_events::<Value>(request)).await?;
         let mut stream = std::pin::pin!(stream);
         // A refusal may come as the first event too; all else shows that the server answers.
-        let mut heard = self.failures == 0;
+        let mut heard = self.health.is_well();
         loop {
             let silence = if heard { SILENCE } else { RETRY.0 };
             let event = match timeout(silence, stream.next()).await {
@@ -313,6 +310,7 @@ impl<T: Send + Sync + 'static> Feed<T> {
                 Ok(None) => return Ok(()),
                 Ok(Some(event)) => event?,
             };
+            let is_mark = matches!(event, WatchEvent::Bookmark(_));
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     self.advance(&object);
@@ -327,6 +325,7 @@ impl<T: Send + Sync + 'static> Feed<T> {
                 }
                 WatchEvent::Error(status) => return Err(Error::Api(status).into()),
             }
+            self.health.metrics.events.inc_by(u64::from(!is_mark));
             if !heard {
                 heard = true;
                 self.well().await?;
@@ -338,6 +337,7 @@ impl<T: Send + Sync + 'static> Feed<T> {
     }
 
     async fn hand_over(&mut self, complete: bool) -> Result<(), Stop> {
+        self.health.metrics.set_objects(self.known.len());
         let pending = std::mem::take(&mut self.known.pending);
         self.say(Message::Change { pending, complete }).await
     }
@@ -358,4 +358,15 @@ async fn answer<A>(request: impl Future<Output = Result<A, Error>>) -> Result<A,
 
 fn build(error: kube::core::request::Error) -> Stop {
     Stop::Failed(Error::BuildRequest(error))
+}
+
+/// How long the API server asks to be left alone.
+fn retry_after(status: &Status) -> Option<Duration> {
+    let seconds = status.details.as_ref()?.retry_after_seconds;
+    Some(Duration::from_secs(seconds.into()))
+}
+
+fn watch_seconds(feed: usize) -> u32 {
+    let spread = u32::try_from(feed % 1000).unwrap_or(0) * 7 % WATCH_SECONDS.1;
+    WATCH_SECONDS.0 + spread
 }

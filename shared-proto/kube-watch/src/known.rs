@@ -54,6 +54,10 @@ impl<T> Known<T> {
         self.objects.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
     fn key_of(&mut self, object: &Value) -> Option<ObjectKey> {
         let namespace = meta(object, "namespace").unwrap_or_default();
         let namespace = match self.namespaces.get(namespace) {

@@ -18,6 +18,7 @@ mod collector;
 mod connect;
 mod discover;
 mod feed;
+mod health;
 mod known;
 mod metrics;
 mod options;
@@ -48,7 +49,7 @@ pub fn watch<T: Send + Sync + 'static>(
     client: &Client,
     table: KindTable<T>,
     options: &Options,
-    metrics: WatchMetrics,
+    metrics: &WatchMetrics,
 ) -> Watch<T> {
     let table = Arc::new(table);
     let (messages, inbox) = mpsc::channel(FEED_QUEUE);
@@ -69,18 +70,18 @@ pub fn watch<T: Send + Sync + 'static>(
             };
             let selection = options.selections.get(kind).cloned().unwrap_or_default();
             let feed = Feed::new(
-                id,
+                (id, selection),
                 client.clone(),
                 table.clone(),
-                selection,
+                metrics.of_feed(kind),
                 messages.clone(),
             );
-            tokio::spawn(feed.run(metrics.clone()));
+            tokio::spawn(feed.run());
             count += 1;
         }
     }
     let (out, changes) = mpsc::channel(CHANGE_QUEUE);
-    tokio::spawn(Collector::new(count, out, metrics).run(inbox));
+    tokio::spawn(Collector::new(count, out).run(inbox));
     Watch::of(changes)
 }
 

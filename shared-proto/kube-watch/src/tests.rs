@@ -16,6 +16,7 @@ mod fake;
 
 const LIMIT: Duration = Duration::from_secs(20);
 const MAPS: &str = "configmaps";
+const MAP: &str = "ConfigMap";
 
 /// ConfigMaps are read as their `v`, together with the number of annotations that were left.
 fn table() -> KindTable<String> {
@@ -53,7 +54,7 @@ impl Reader {
     fn start(client: &Client, namespaces: &[&str]) -> Self {
         let metrics = WatchMetrics::default();
         Self {
-            watch: watch(client, table(), &options(namespaces), metrics.clone()),
+            watch: watch(client, table(), &options(namespaces), &metrics),
             told: BTreeMap::new(),
             problems: BTreeMap::new(),
             metrics,
@@ -102,6 +103,10 @@ impl Reader {
             };
             self.note(&change.unwrap());
         }
+    }
+
+    fn failing(&self, kind: &'static str) -> i64 {
+        self.metrics.of_feed(kind).failing.get()
     }
 
     /// Nothing is told for a while.
@@ -202,16 +207,70 @@ async fn a_lost_connection_loses_and_repeats_nothing() {
     fake.delete(MAPS, "x", "a");
     fake.put(MAPS, "x", "c", v("1"));
     fake.compact();
-    while reader.metrics.failing.get() == 0 {
+    while reader.failing(MAP) == 0 {
         reader.quiet(Duration::from_millis(20)).await;
     }
     fake.refuse(None);
     let change = reader.next().await;
     assert_eq!((change.upserts.len(), change.removed.len()), (1, 1));
     assert!(fake.with(|store| store.lists) > lists);
-    while reader.metrics.failing.get() > 0 {
+    while reader.failing(MAP) > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+#[tokio::test]
+async fn a_kind_that_is_forbidden_stops_no_other_and_is_taken_up_when_allowed() {
+    let fake = Fake::start().await;
+    fake.put("ingressclasses", "", "one", json!({}));
+    let mut reader = Reader::start(&fake.client(), &[]);
+    reader.until(&[("IngressClass one", "class")]).await;
+    fake.forbid(Some(MAPS));
+    fake.cut();
+    while reader.failing(MAP) == 0 {
+        reader.quiet(Duration::from_millis(20)).await;
+    }
+    assert_eq!(reader.failing("IngressClass"), 0);
+    fake.put(MAPS, "x", "a", v("1"));
+    fake.put("ingressclasses", "", "two", json!({}));
+    let all = [("IngressClass one", "class"), ("IngressClass two", "class")];
+    reader.until(&all).await;
+    fake.forbid(None);
+    let more = [&all[..], &[("ConfigMap x/a", "1")]].concat();
+    reader.until(&more).await;
+    while reader.failing(MAP) > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(reader.metrics.of_feed("IngressClass").objects.get(), 2);
+}
+
+#[tokio::test]
+async fn a_list_that_outlives_its_version_is_asked_for_in_one_piece() {
+    let fake = Fake::start().await;
+    for name in ["a", "b", "c", "d", "e", "f", "g"] {
+        fake.put(MAPS, "x", name, v(name));
+    }
+    // Each page is older than the API server's memory when the next one is asked for.
+    fake.expire_pages();
+    let mut reader = Reader::start(&fake.client(), &[]);
+    assert_eq!(reader.next().await.upserts.len(), 7);
+}
+
+#[tokio::test]
+async fn lists_whose_watches_are_refused_are_not_repeated_without_a_rest() {
+    let fake = Fake::start().await;
+    let mut reader = Reader::start(&fake.client(), &[]);
+    reader.next().await;
+    // Every watch is told that its version is too old, though the list is new.
+    fake.with(|store| store.refuse_watches = Some(410));
+    fake.cut();
+    while reader.failing(MAP) == 0 {
+        reader.quiet(Duration::from_millis(20)).await;
+    }
+    let lists = fake.with(|store| store.lists);
+    reader.quiet(Duration::from_secs(3)).await;
+    let more = fake.with(|store| store.lists) - lists;
+    assert!(more <= 12, "{more} lists in three seconds of two kinds");
 }
 
 #[tokio::test]
@@ -245,7 +304,7 @@ async fn a_kind_that_is_installed_later_is_picked_up() {
     fake.install("example.com/v1");
     fake.put("widgets", "x", "w", v("1"));
     reader.until(&[("Widget x/w", "1")]).await;
-    assert_eq!(reader.metrics.errors.get(), 0);
+    assert_eq!(reader.metrics.of_feed("Widget").errors.get(), 0);
 }
 
 #[tokio::test]
@@ -253,10 +312,10 @@ async fn a_kind_that_must_be_there_holds_the_first_state_up() {
     let fake = Fake::start().await;
     let table = KindTable::new().with("apps/v1", "Widget", Scope::Namespaced, |_: ConfigMap| ());
     let metrics = WatchMetrics::default();
-    let mut watch = watch(&fake.client(), table, &Options::default(), metrics.clone());
+    let mut watch = watch(&fake.client(), table, &Options::default(), &metrics);
     let early = timeout(Duration::from_millis(900), watch.next()).await;
     assert!(early.is_err());
-    assert_eq!(metrics.failing.get(), 1);
+    assert_eq!(metrics.of_feed("Widget").failing.get(), 1);
     fake.install("apps/v1");
     let first = timeout(LIMIT, watch.next()).await.unwrap().unwrap();
     assert!(first.is_empty());

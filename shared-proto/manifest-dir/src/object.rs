@@ -95,6 +95,19 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All reasons.
+    pub const ALL: [Self; 9] = [
+        Self::InvalidSyntax,
+        Self::InvalidEncoding,
+        Self::MissingKind,
+        Self::UnsupportedVersion,
+        Self::InvalidObject,
+        Self::InvalidName,
+        Self::DuplicateObject,
+        Self::Unreadable,
+        Self::TooLarge,
+    ];
+
     /// Stable upper-camel name, as in a Kubernetes condition.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -34,8 +34,7 @@ impl RegistrySource {
 
     /// Starts to follow a cluster.
     pub fn cluster(client: &Client, options: &Options, domain: &str, metrics: Metrics) -> Self {
-        let watches = metrics.watches.clone();
-        let watch = kube_watch::watch(client, kind_table(domain), options, watches);
+        let watch = kube_watch::watch(client, kind_table(domain), options, &metrics.watches);
         Self::of(watch, domain, metrics)
     }
 

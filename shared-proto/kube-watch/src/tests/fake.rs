@@ -29,6 +29,12 @@ pub(super) struct Store {
     oldest: u64,
     /// What every request is answered with while it is set.
     refuse: Option<u16>,
+    /// What watches are answered with while it is set.
+    pub(super) refuse_watches: Option<u16>,
+    /// A plural that nobody may read.
+    forbidden: Option<&'static str>,
+    /// The version of a page is forgotten at once.
+    expire_pages: bool,
     pub(super) lists: usize,
     pub(super) watches: usize,
 }
@@ -65,6 +71,9 @@ impl Fake {
             events: Vec::new(),
             oldest: 0,
             refuse: None,
+            refuse_watches: None,
+            forbidden: None,
+            expire_pages: false,
             lists: 0,
             watches: 0,
         };
@@ -144,6 +153,14 @@ impl Fake {
         self.with(|store| store.refuse = status);
     }
 
+    pub(super) fn forbid(&self, plural: Option<&'static str>) {
+        self.with(|store| store.forbidden = plural);
+    }
+
+    pub(super) fn expire_pages(&self) {
+        self.with(|store| store.expire_pages = true);
+    }
+
     pub(super) fn install(&self, api_version: &'static str) {
         let kinds = vec![("Widget", "widgets", true)];
         self.with(|store| store.kinds.insert(api_version, kinds));
@@ -210,6 +227,9 @@ async fn answer(
         [plural] => (String::new(), (*plural).to_owned()),
         _ => return failure(404, "NotFound"),
     };
+    if fake.store.lock().unwrap().forbidden == Some(plural.as_str()) {
+        return failure(403, "Forbidden");
+    }
     if query.contains_key("watch") {
         follow(&fake, &namespace, plural, &query)
     } else {
@@ -221,7 +241,8 @@ async fn answer(
 fn page(fake: &Fake, namespace: &str, plural: &str, query: &HashMap<String, String>) -> Response {
     let mut store = fake.store.lock().unwrap();
     store.lists += 1;
-    let limit = query["limit"].parse::<usize>().unwrap().min(3);
+    let limit = query.get("limit").map(|limit| limit.parse().unwrap());
+    let limit = limit.map_or(usize::MAX, |limit: usize| limit.min(3));
     let token = query.get("continue").map(|token| {
         let parts: Vec<&str> = token.split('|').collect();
         (
@@ -248,7 +269,12 @@ fn page(fake: &Fake, namespace: &str, plural: &str, query: &HashMap<String, Stri
         meta["continue"] = json!(format!("{at}|{}|{}", id.1, id.2));
     }
     let items: Vec<&Value> = items.iter().map(|(_, object)| *object).collect();
-    axum::Json(json!({"kind": "List", "metadata": meta, "items": items})).into_response()
+    let answer = axum::Json(json!({"kind": "List", "metadata": meta, "items": items}));
+    if store.expire_pages && meta.get("continue").is_some() {
+        store.version += 1;
+        store.oldest = store.version;
+    }
+    answer.into_response()
 }
 
 fn follow(
@@ -261,6 +287,9 @@ fn follow(
     {
         let mut store = fake.store.lock().unwrap();
         store.watches += 1;
+        if let Some(code) = store.refuse_watches {
+            return failure(code, "Refused");
+        }
         if from < store.oldest {
             return failure(410, "Expired");
         }

@@ -1,0 +1,122 @@
+//! Rests after the API server refused a write: of all writes, or only of those in one namespace.
+//!
+//! Missing rights and quotas (403) may be a matter of one namespace; its writes must not hold up those of others.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_watch::Backoff;
+use tokio::time::Instant;
+
+/// Rests after refusals: first and longest.
+const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+
+/// What a refusal says about other writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Breadth {
+    /// Others in the namespace would be refused too.
+    Namespace,
+    /// All would be.
+    All,
+}
+
+impl Breadth {
+    /// Of an answer with this status code.
+    pub(super) fn of(code: u16) -> Self {
+        if code == 403 {
+            Self::Namespace
+        } else {
+            Self::All
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Rest {
+    until: Instant,
+    backoff: Backoff,
+}
+
+impl Rest {
+    fn refused(rest: &mut Option<Self>, now: Instant) -> bool {
+        let first = rest.is_none();
+        let rest = rest.get_or_insert_with(|| Self {
+            until: now,
+            backoff: Backoff::new(REST.0, REST.1),
+        });
+        // Writes on the way together are one refusal.
+        if rest.until <= now {
+            rest.until = now + rest.backoff.wait();
+        }
+        first
+    }
+}
+
+/// All rests.
+#[derive(Debug, Default)]
+pub(super) struct Rests {
+    all: Option<Rest>,
+    namespaces: HashMap<Arc<str>, Option<Rest>>,
+}
+
+impl Rests {
+    /// When writes in the namespace may go on, if they rest.
+    pub(super) fn until(&self, namespace: &str) -> Option<Instant> {
+        let own = self.namespaces.get(namespace).and_then(Option::as_ref);
+        let rests = [self.all.as_ref(), own].into_iter().flatten();
+        rests.map(|rest| rest.until).max()
+    }
+
+    /// Notes a refusal. Returns whether it is the first one, which is to be told.
+    pub(super) fn refused(&mut self, namespace: &Arc<str>, breadth: Breadth, now: Instant) -> bool {
+        let rest = match breadth {
+            Breadth::All => &mut self.all,
+            Breadth::Namespace => self.namespaces.entry(namespace.clone()).or_default(),
+        };
+        Rest::refused(rest, now)
+    }
+
+    /// Notes that a write in the namespace was accepted.
+    pub(super) fn accepted(&mut self, namespace: &str) {
+        self.all = None;
+        self.namespaces.remove(namespace);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_rests_alone_and_longer_each_time() {
+        let (shop, other): (Arc<str>, Arc<str>) = (Arc::from("shop"), Arc::from("other"));
+        let mut now = Instant::now();
+        let mut rests = Rests::default();
+        assert!(rests.refused(&shop, Breadth::of(403), now));
+        let first = rests.until("shop").unwrap() - now;
+        assert!(first <= REST.0 && rests.until("other").is_none());
+        // Another one that was on the way changes nothing.
+        assert!(!rests.refused(&shop, Breadth::of(403), now));
+        assert_eq!(rests.until("shop").unwrap() - now, first);
+        for _ in 0..10 {
+            now = rests.until("shop").unwrap();
+            assert!(!rests.refused(&shop, Breadth::of(403), now));
+        }
+        assert!(rests.until("shop").unwrap() - now >= REST.1 / 2);
+        rests.accepted(&other);
+        assert!(rests.until("shop").is_some());
+        rests.accepted(&shop);
+        assert!(rests.refused(&shop, Breadth::of(403), now));
+    }
+
+    #[test]
+    fn other_refusals_concern_all() {
+        let now = Instant::now();
+        let mut rests = Rests::default();
+        assert!(rests.refused(&Arc::from("shop"), Breadth::of(500), now));
+        assert!(rests.until("other").is_some());
+        rests.accepted("other");
+        assert!(rests.until("shop").is_none());
+    }
+}
