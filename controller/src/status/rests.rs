@@ -1,6 +1,7 @@
 //! Rests after the API server refused a write: of all writes, or only of those in one namespace.
 //!
-//! Missing rights and quotas (403) may be a matter of one namespace; its writes must not hold up those of others.
+//! Missing rights and quotas (403), and admission webhooks that do not answer, may be a matter of one namespace; its writes
+//! must not hold up those of others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use tokio::time::Instant;
 
 /// Rests after refusals: first and longest.
 const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+/// Namespaces whose refusals are told; with more of them it is the same reason for all.
+const TOLD: usize = 5;
 
 /// What a refusal says about other writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +25,9 @@ pub(super) enum Breadth {
 }
 
 impl Breadth {
-    /// Of an answer with this status code.
-    pub(super) fn of(code: u16) -> Self {
-        if code == 403 {
+    /// Of an answer with this status code and message.
+    pub(super) fn of(code: u16, message: &str) -> Self {
+        if code == 403 || message.contains("webhook") {
             Self::Namespace
         } else {
             Self::All
@@ -68,13 +71,15 @@ impl Rests {
         rests.map(|rest| rest.until).max()
     }
 
-    /// Notes a refusal. Returns whether it is the first one, which is to be told.
+    /// Notes a refusal. Returns whether it is to be told: the first one of all, or of one of a few namespaces.
     pub(super) fn refused(&mut self, namespace: &Arc<str>, breadth: Breadth, now: Instant) -> bool {
-        let rest = match breadth {
-            Breadth::All => &mut self.all,
-            Breadth::Namespace => self.namespaces.entry(namespace.clone()).or_default(),
-        };
-        Rest::refused(rest, now)
+        match breadth {
+            Breadth::All => Rest::refused(&mut self.all, now),
+            Breadth::Namespace => {
+                let rest = self.namespaces.entry(namespace.clone()).or_default();
+                Rest::refused(rest, now) && self.namespaces.len() <= TOLD
+            }
+        }
     }
 
     /// Notes that a write in the namespace was accepted.
@@ -93,28 +98,37 @@ mod tests {
         let (shop, other): (Arc<str>, Arc<str>) = (Arc::from("shop"), Arc::from("other"));
         let mut now = Instant::now();
         let mut rests = Rests::default();
-        assert!(rests.refused(&shop, Breadth::of(403), now));
+        assert!(rests.refused(&shop, Breadth::of(403, ""), now));
         let first = rests.until("shop").unwrap() - now;
         assert!(first <= REST.0 && rests.until("other").is_none());
         // Another one that was on the way changes nothing.
-        assert!(!rests.refused(&shop, Breadth::of(403), now));
+        assert!(!rests.refused(&shop, Breadth::of(403, ""), now));
         assert_eq!(rests.until("shop").unwrap() - now, first);
         for _ in 0..10 {
             now = rests.until("shop").unwrap();
-            assert!(!rests.refused(&shop, Breadth::of(403), now));
+            assert!(!rests.refused(&shop, Breadth::of(403, ""), now));
         }
         assert!(rests.until("shop").unwrap() - now >= REST.1 / 2);
         rests.accepted(&other);
         assert!(rests.until("shop").is_some());
         rests.accepted(&shop);
-        assert!(rests.refused(&shop, Breadth::of(403), now));
+        assert!(rests.refused(&shop, Breadth::of(403, ""), now));
+    }
+
+    #[test]
+    fn what_is_missing_everywhere_is_told_a_few_times() {
+        let (mut rests, now) = (Rests::default(), Instant::now());
+        let broken = Breadth::of(500, "failed calling webhook \"x\"");
+        let namespaces = (0..100).map(|n| Arc::from(format!("n{n}")));
+        let told = namespaces.filter(|namespace| rests.refused(namespace, broken, now));
+        assert_eq!(told.count(), TOLD);
     }
 
     #[test]
     fn other_refusals_concern_all() {
         let now = Instant::now();
         let mut rests = Rests::default();
-        assert!(rests.refused(&Arc::from("shop"), Breadth::of(500), now));
+        assert!(rests.refused(&Arc::from("shop"), Breadth::of(500, ""), now));
         assert!(rests.until("other").is_some());
         rests.accepted("other");
         assert!(rests.until("shop").is_none());

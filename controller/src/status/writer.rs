@@ -367,7 +367,10 @@ async fn write(
             409 => Failure::Conflict,
             400 | 422 => Failure::Invalid(status.message.clone()),
             403 if status.message.contains("denied") => Failure::Invalid(status.message.clone()),
-            code => Failure::Refused(Breadth::of(code), format!("{} ({code})", status.message)),
+            code => Failure::Refused(
+                Breadth::of(code, &status.message),
+                format!("{} ({code})", status.message),
+            ),
         }),
         Ok(Err(error)) => Err(Failure::Refused(Breadth::All, error.to_string())),
         Err(_) => Err(Failure::Refused(

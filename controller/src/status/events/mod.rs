@@ -183,7 +183,10 @@ async fn tell(api: &Api<Event>, event: &Event) -> Told {
             // Its namespace is being deleted.
             403 if status.message.contains("terminat") => Told::Done(WriteResult::Gone),
             400 | 422 => Told::Done(WriteResult::Refused),
-            code => Told::Refused(Breadth::of(code), format!("{} ({code})", status.message)),
+            code => Told::Refused(
+                Breadth::of(code, &status.message),
+                format!("{} ({code})", status.message),
+            ),
         },
         Ok(Err(error)) => Told::Refused(Breadth::All, error.to_string()),
         Err(_) => Told::Refused(Breadth::All, "no answer in time".to_owned()),
