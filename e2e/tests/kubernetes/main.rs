@@ -17,6 +17,9 @@ use anyhow::{Context as _, Result};
 use e2e::kube::{self, Client, Cluster};
 use libtest_mimic::{Arguments, Failed, Trial};
 
+/// What the names of all trials begin with: `--skip` this one leaves all of them out.
+const PREFIX: &str = "kubernetes:";
+
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // There is one cluster, and one IngressClass of a name.
@@ -27,7 +30,12 @@ fn main() -> ExitCode {
         arguments.include_ignored = false;
         arguments.ignored = false;
     }
-    let cluster = if missing.is_some() || arguments.list {
+    let all = format!("{PREFIX} ");
+    let unwanted = arguments
+        .skip
+        .iter()
+        .any(|skip| all.contains(skip.as_str()));
+    let cluster = if missing.is_some() || arguments.list || unwanted {
         None
     } else {
         match Cluster::start() {
@@ -122,5 +130,5 @@ where
         let result = cluster.and_then(|cluster| cluster.inside(test));
         result.map_err(|error| Failed::from(format!("{error:#}")))
     };
-    Trial::test(name, run).with_ignored_flag(ignored)
+    Trial::test(format!("{PREFIX} {}", name.into()), run).with_ignored_flag(ignored)
 }
