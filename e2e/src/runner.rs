@@ -193,6 +193,7 @@ fn target(request: &Request, stack: &Stack) -> Target {
                     server_name,
                     client_cert,
                     alpn: Vec::new(),
+                    trusted: None,
                 }),
             )
         }

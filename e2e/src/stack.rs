@@ -37,6 +37,8 @@ pub enum Port {
     Http,
     /// Envoy: TLS.
     Https,
+    /// Pilot: xDS over TLS. The ports in between are those of backends.
+    Secure = 14,
 }
 
 /// The programs under test.
@@ -91,6 +93,8 @@ pub struct Options {
     pub kubeconfig: Option<PathBuf>,
     /// The pilot reads it as another user than the controller does.
     pub pilot_kubeconfig: Option<PathBuf>,
+    /// Pilot serves xDS over TLS too, and Envoy uses it.
+    pub secure: bool,
     /// Extra arguments of `controller serve`.
     pub controller_args: Vec<String>,
     /// Extra arguments of `pilot serve`.
@@ -205,6 +209,16 @@ impl Stack {
         }
     }
 
+    /// Arguments of `pilot bootstrap` for the next start of Envoy.
+    pub fn set_bootstrap_args(&mut self, args: &[&str]) {
+        self.options.bootstrap_args = args.iter().map(|&arg| arg.to_owned()).collect();
+    }
+
+    /// What a program has written, `controller`, `pilot` or `envoy`.
+    pub fn log_of(&self, name: &str) -> String {
+        process::read_log(&self.log(name))
+    }
+
     fn log(&self, name: &str) -> PathBuf {
         self.root.path().join(format!("{name}.log"))
     }
@@ -246,6 +260,10 @@ impl Stack {
     /// # Errors
     /// It cannot be started.
     pub fn start_pilot(&mut self) -> Result<()> {
+        let secure = match self.options.secure {
+            true => self.address(Port::Secure).to_string(),
+            false => String::new(),
+        };
         let mut args = flags(&[
             (
                 "--config-source",
@@ -253,6 +271,7 @@ impl Stack {
             ),
             self.source("--registry-dir", self.options.pilot_kubeconfig.as_ref()),
             ("--grpc-address", self.address(Port::Grpc).to_string()),
+            ("--secure-grpc-address", secure),
             ("--http-address", self.address(Port::PilotHttp).to_string()),
             (
                 "--monitoring-address",
@@ -275,10 +294,14 @@ impl Stack {
     /// There is no Envoy, or pilot prints no bootstrap.
     pub async fn start_envoy(&mut self) -> Result<()> {
         let bootstrap = self.root.path().join("bootstrap.json");
+        let xds = match self.options.secure {
+            true => Port::Secure,
+            false => Port::Grpc,
+        };
         let mut args = vec![
             "bootstrap".to_owned(),
             "--xds-address".to_owned(),
-            self.address(Port::Grpc).to_string(),
+            self.address(xds).to_string(),
             "--admin-port".to_owned(),
             self.address(Port::Admin).port().to_string(),
         ];
@@ -333,7 +356,7 @@ impl Stack {
         let address = self.address(port);
         let process = match port {
             Port::Mcp | Port::ControllerHttp => &mut self.controller,
-            Port::Grpc | Port::PilotHttp | Port::Monitoring => &mut self.pilot,
+            Port::Grpc | Port::Secure | Port::PilotHttp | Port::Monitoring => &mut self.pilot,
             Port::Admin | Port::Http | Port::Https => &mut self.envoy,
         };
         process

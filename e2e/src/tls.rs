@@ -7,7 +7,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -27,6 +27,8 @@ pub struct TlsOptions {
     pub client_cert: Option<String>,
     /// Application protocols offered.
     pub alpn: Vec<&'static str>,
+    /// Authority that must vouch for the server, PEM; `None` = any certificate is taken.
+    pub trusted: Option<String>,
 }
 
 /// Does the handshake over a connection.
@@ -71,9 +73,19 @@ pub fn acceptor(name: &str) -> Result<TlsAcceptor> {
 fn config(options: &TlsOptions) -> Result<ClientConfig> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)));
+        .with_safe_default_protocol_versions()?;
+    let builder = match &options.trusted {
+        None => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
+        Some(pem) => {
+            let mut roots = RootCertStore::empty();
+            for root in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+                roots.add(root?)?;
+            }
+            builder.with_root_certificates(roots)
+        }
+    };
     let mut config = match &options.client_cert {
         None => builder.with_no_client_auth(),
         Some(pem) => {

@@ -21,7 +21,9 @@ pub enum Needs {
     Envoy,
     /// Controller, pilot and the programs of a Kubernetes API.
     ApiServer,
-    /// Controller, pilot, Envoy and the programs of a Kubernetes API, in a network of their own.
+    /// Controller, pilot, Envoy and the programs of a Kubernetes API.
+    AllPrograms,
+    /// The same, in a network of their own.
     ApiServerAndEnvoy,
 }
 
@@ -35,15 +37,19 @@ type Absent = fn() -> Option<&'static str>;
 
 /// What trials with certain needs look for.
 const LOOKED_FOR: [(&[Needs], Absent); 4] = {
-    use Needs::{ApiServer, ApiServerAndEnvoy, Envoy, EnvoyAlone, Programs};
+    use Needs::{AllPrograms, ApiServer, ApiServerAndEnvoy, Envoy, EnvoyAlone, Programs};
     [
-        (&[Programs, Envoy, ApiServer, ApiServerAndEnvoy], || {
-            NO_PROGRAMS.as_deref()
-        }),
-        (&[Envoy, EnvoyAlone, ApiServerAndEnvoy], || {
+        (
+            &[Programs, Envoy, ApiServer, AllPrograms, ApiServerAndEnvoy],
+            || NO_PROGRAMS.as_deref(),
+        ),
+        (&[Envoy, EnvoyAlone, AllPrograms, ApiServerAndEnvoy], || {
             NO_ENVOY.as_deref()
         }),
-        (&[ApiServer, ApiServerAndEnvoy], api_server::missing),
+        (
+            &[ApiServer, AllPrograms, ApiServerAndEnvoy],
+            api_server::missing,
+        ),
         (&[ApiServerAndEnvoy], network::missing),
     ]
 };

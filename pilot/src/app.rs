@@ -4,17 +4,21 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use daemon::admin::{self, Readiness};
 use daemon::flags;
 use daemon::listen::{self, ListenAddress};
 use daemon::signal::Shutdown;
+use kube::Client;
 use kube_watch::Options;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 use tracing::{info, warn};
-use xds_engine::{ServerOptions, ads_service};
+use xds_engine::{AdsService, ServerOptions, ads_service};
 
 use crate::args::ServeArgs;
 use crate::debug::{self, DebugState};
@@ -23,6 +27,9 @@ use crate::ingest::merge::Merge;
 use crate::ingest::registry::RegistrySource;
 use crate::metrics::Metrics;
 use crate::push::debounce::Debounce;
+use crate::security::authenticate::Authenticated;
+use crate::security::listener;
+use crate::security::setup::Secure;
 use crate::xds::class::PushOptions;
 use crate::xds::connections::Connections;
 use crate::xds::source::PilotSource;
@@ -30,6 +37,12 @@ use crate::xds::updater::{Handle, Updater};
 
 /// Time that open streams get to end at a shutdown.
 const DRAIN: Duration = Duration::from_secs(2);
+
+/// Connections after their handshake that wait to be served.
+const ACCEPTED: usize = 16;
+
+/// What a connection that is too old gets after it was asked to end: streams of gateways don't end by themselves.
+const AGE_GRACE: Duration = Duration::from_secs(1);
 
 /// Tasks of the process; the first one that ends by itself ends all.
 type Tasks = JoinSet<anyhow::Result<()>>;
@@ -41,7 +54,10 @@ type Tasks = JoinSet<anyhow::Result<()>>;
 pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     let mut shutdown = Shutdown::install()?;
     let (metrics, mut metrics_registry) = Metrics::new();
-    let registry = open_registry(&args, &metrics).await?;
+    let client = connect(&args).await?;
+    let own = (args.namespace.as_str(), args.domain.as_str());
+    let secure = Secure::new(&args.security, client.as_ref(), own, &metrics)?;
+    let registry = open_registry(&args, client.as_ref(), &metrics)?;
     let readiness = Readiness::waiting_for("waiting for the first complete configuration");
     daemon::metrics::register(&mut metrics_registry, &readiness);
     let (stop, stopped) = watch::channel(());
@@ -74,10 +90,23 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
         args.allow_plaintext_sds,
     );
     let sources = start_sources(&args, registry, &handle, &metrics, &mut tasks);
+    let service = ads_service(Arc::new(source), ServerOptions::default());
     let grpc = args.grpc_address.clone();
     tasks.spawn(async move {
         first_configuration(sources, &handle).await;
-        serve_xds(source, grpc, readiness, stopped).await
+        let stop = stopped.clone();
+        // The plaintext port needs no certificate, so it does not wait for one.
+        let plain = serve_plaintext(service.clone(), &grpc, stop);
+        match secure {
+            None => {
+                readiness.set_ready();
+                plain.await
+            }
+            Some(secure) => {
+                let served = serve_secure(service, secure, metrics, readiness, stopped);
+                tokio::try_join!(plain, served).map(drop)
+            }
+        }
     });
 
     let ended = tokio::select! {
@@ -118,25 +147,37 @@ fn debounce(args: &ServeArgs) -> Debounce {
 /// Tells of every source when its first complete batch was handed over.
 type FirstBatches = Vec<watch::Receiver<bool>>;
 
-async fn open_registry(args: &ServeArgs, metrics: &Metrics) -> anyhow::Result<RegistrySource> {
-    let Some(directory) = &args.registry_dir else {
-        let client = kube_watch::connect(args.kubeconfig.as_deref(), "--registry-dir").await?;
-        let mut options = Options::of_namespaces(flags::names(&args.watch_namespace));
-        if !options.namespaces.is_empty() {
-            options.namespaces.insert(args.namespace.clone());
+/// The way to the cluster; `None` when manifests stand in for it.
+async fn connect(args: &ServeArgs) -> anyhow::Result<Option<Client>> {
+    if args.registry_dir.is_some() {
+        return Ok(None);
+    }
+    let client = kube_watch::connect(args.kubeconfig.as_deref(), "--registry-dir").await?;
+    Ok(Some(client))
+}
+
+fn open_registry(
+    args: &ServeArgs,
+    client: Option<&Client>,
+    metrics: &Metrics,
+) -> anyhow::Result<RegistrySource> {
+    let metrics = metrics.clone();
+    let directory = match (client, &args.registry_dir) {
+        (Some(client), _) => {
+            let mut options = Options::of_namespaces(flags::names(&args.watch_namespace));
+            if !options.namespaces.is_empty() {
+                options.namespaces.insert(args.namespace.clone());
+            }
+            let registry = RegistrySource::cluster(client, &options, &args.domain, metrics);
+            return Ok(registry);
         }
-        let metrics = metrics.clone();
-        return Ok(RegistrySource::cluster(
-            &client,
-            &options,
-            &args.domain,
-            metrics,
-        ));
+        (None, Some(directory)) => directory,
+        (None, None) => bail!("neither a cluster nor --registry-dir is given"),
     };
     if !directory.is_dir() {
         warn!(directory = %directory.display(), "--registry-dir is not there yet; waiting for it");
     }
-    RegistrySource::new(directory, &args.domain, metrics.clone())
+    RegistrySource::new(directory, &args.domain, metrics)
         .with_context(|| format!("cannot follow --registry-dir {}", directory.display()))
 }
 
@@ -200,42 +241,90 @@ async fn first_configuration(sources: FirstBatches, handle: &Handle) {
 async fn serve_http(
     listener: TcpListener,
     router: axum::Router,
-    mut stopped: watch::Receiver<()>,
+    stopped: watch::Receiver<()>,
 ) -> anyhow::Result<()> {
-    let stop = async move {
-        let _ = stopped.changed().await;
-    };
-    admin::serve(listener, router, stop)
+    admin::serve(listener, router, ended(stopped))
         .await
         .context("the HTTP server failed")
 }
 
-/// Opens the xDS port, now that there is something complete to serve.
-async fn serve_xds(
-    source: PilotSource,
-    address: ListenAddress,
-    readiness: Readiness,
-    mut stopped: watch::Receiver<()>,
+/// Opens the xDS port in plain text, now that there is something complete to serve.
+async fn serve_plaintext(
+    service: AdsService<PilotSource>,
+    address: &ListenAddress,
+    stopped: watch::Receiver<()>,
 ) -> anyhow::Result<()> {
-    let listener = listen::bind("--grpc-address", &address).await?;
-    let local = listener
-        .local_addr()
-        .context("the xDS port has no address")?;
-    info!(address = %local, "serving xDS");
-    readiness.set_ready();
-    let incoming = tonic::transport::server::TcpIncoming::from(listener).with_nodelay(Some(true));
-    let stop = async move {
-        let _ = stopped.changed().await;
+    let listener = listen::bind("--grpc-address", address).await?;
+    told(&listener, "serving xDS in plain text")?;
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    xds_server()
+        .add_service(service)
+        .serve_with_incoming_shutdown(incoming, ended(stopped))
+        .await
+        .context("the xDS server failed")
+}
+
+/// Opens the xDS port with TLS as soon as there is a certificate. Gateways need it, so the pilot is not ready before.
+async fn serve_secure(
+    service: AdsService<PilotSource>,
+    secure: Secure,
+    metrics: Metrics,
+    readiness: Readiness,
+    stopped: watch::Receiver<()>,
+) -> anyhow::Result<()> {
+    let (certificate, mut current) = watch::channel(None);
+    let certificates = secure.certificates.run(certificate);
+    let served = async move {
+        readiness.set_waiting("waiting for a certificate to serve xDS over TLS; the log says why");
+        // Certificates are kept up to date as long as this runs.
+        current
+            .wait_for(Option::is_some)
+            .await
+            .context("nobody keeps the certificate")?;
+        let listener = listen::bind("--secure-grpc-address", &secure.address).await?;
+        told(&listener, "serving xDS over TLS")?;
+        readiness.set_ready();
+        let (connections, incoming) = mpsc::channel(ACCEPTED);
+        let accepting = listener::accept(listener, current, connections, metrics);
+        let mut server = xds_server();
+        if let Some(age) = secure.max_age {
+            server = server
+                .max_connection_age(age)
+                .max_connection_age_grace(AGE_GRACE);
+        }
+        let serving = server
+            .add_service(Authenticated::new(service, secure.authenticator))
+            .serve_with_incoming_shutdown(ReceiverStream::new(incoming), ended(stopped));
+        let (served, ()) = tokio::join!(serving, accepting);
+        served.context("the xDS server failed")
     };
-    tonic::transport::Server::builder()
+    tokio::select! {
+        served = served => served,
+        () = certificates => Ok(()),
+    }
+}
+
+/// What both xDS ports have in common.
+fn xds_server() -> Server {
+    Server::builder()
         .http2_keepalive_interval(Some(Duration::from_secs(30)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(1 << 20)
-        .add_service(ads_service(Arc::new(source), ServerOptions::default()))
-        .serve_with_incoming_shutdown(incoming, stop)
-        .await
-        .context("the xDS server failed")
+}
+
+fn told(listener: &TcpListener, what: &'static str) -> anyhow::Result<()> {
+    let address = listener
+        .local_addr()
+        .context("the xDS port has no address")?;
+    info!(%address, "{what}");
+    Ok(())
+}
+
+/// Ends with the process.
+async fn ended(mut stopped: watch::Receiver<()>) {
+    // An error says that the sender is gone, which is what is waited for.
+    let _ = stopped.changed().await;
 }
 
 /// Waits a little for what can end by itself; xDS streams don't, so the rest is cut off.

@@ -11,7 +11,7 @@ use daemon::listen::ListenAddress;
 use daemon::logging::LogArgs;
 use daemon::reference::{self, Theirs};
 
-use crate::bootstrap::{BootstrapOptions, XdsProtocol};
+use crate::bootstrap::{BootstrapOptions, XdsProtocol, XdsTls};
 use crate::push::debounce::Mode;
 
 /// Spellings of Higress's and Istio's discovery, and ours.
@@ -20,7 +20,14 @@ pub const SPELLINGS: &[(&str, &str)] = &[
     ("configDir", "config-dir"),
     ("grpcAddr", "grpc-address"),
     ("httpAddr", "http-address"),
+    (
+        "keepaliveMaxServerConnectionAge",
+        "keepalive-max-server-connection-age",
+    ),
     ("monitoringAddr", "monitoring-address"),
+    ("secureGRPCAddr", "secure-grpc-address"),
+    ("tlsCertFile", "tls-cert-file"),
+    ("tlsKeyFile", "tls-key-file"),
 ];
 
 /// Serves Envoy xDS from the controller's configs and a registry of services.
@@ -85,6 +92,9 @@ pub struct ServeArgs {
     /// Send certificates over plain text also to peers that are not on loopback
     #[arg(long)]
     pub allow_plaintext_sds: bool,
+    /// The secure port.
+    #[command(flatten)]
+    pub security: SecurityArgs,
     /// Namespace of this pilot
     #[arg(long, short, env = "POD_NAMESPACE", default_value = "higress-system")]
     pub namespace: String,
@@ -106,6 +116,64 @@ pub struct ServeArgs {
     /// Logging options.
     #[command(flatten)]
     pub log: LogArgs,
+}
+
+/// Flags of xDS over TLS.
+#[derive(Debug, Args)]
+pub struct SecurityArgs {
+    /// Where to serve xDS over TLS, to authenticated gateways; empty = nowhere. Default: 0.0.0.0:15012 where it can be served,
+    /// that is in a cluster, or with the three files below
+    #[arg(long, value_name = "ADDRESS")]
+    pub secure_grpc_address: Option<OptionalAddress>,
+    /// Certificate chain for TLS, in PEM; read again when it changes. Without it the pilot makes its own
+    #[arg(long, value_name = "FILE", requires = "tls_key_file")]
+    pub tls_cert_file: Option<PathBuf>,
+    /// Key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    pub tls_key_file: Option<PathBuf>,
+    /// Authority in PEM that vouches for client certificates; whoever has one is let in like a gateway with a token
+    #[arg(long, value_name = "FILE")]
+    pub tls_client_ca_file: Option<PathBuf>,
+    /// Secret of the pilot's namespace that holds the authority of the certificates that pilots make
+    #[arg(long, default_value = "higress-xds-ca", value_name = "NAME")]
+    pub xds_ca_secret: String,
+    /// ConfigMap of the pilot's namespace in which that authority is published (root-cert.pem), for gateways to mount
+    #[arg(long, default_value = "higress-xds-root", value_name = "NAME")]
+    pub xds_ca_configmap: String,
+    /// Names in the certificate that the pilot makes, with commas between them; empty = those of the Services
+    /// higress-controller and higress-pilot
+    #[arg(long, default_value = "", value_name = "NAMES")]
+    pub xds_server_names: String,
+    /// Audience of the tokens that gateways send
+    #[arg(long, default_value = "istio-ca", value_name = "NAME")]
+    pub token_audience: String,
+    /// ServiceAccounts that gateways may have, as namespace/name, with commas between them; empty = all of the pilot's namespace
+    #[arg(long, default_value = "", value_name = "ACCOUNTS")]
+    pub gateway_accounts: String,
+    /// How long a connection to the secure port may last; then the gateway connects again, and has to prove again who it is.
+    /// 0 = for ever
+    #[arg(long, default_value = "30m", value_parser = duration)]
+    pub keepalive_max_server_connection_age: Duration,
+}
+
+/// An address to listen on, or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OptionalAddress {
+    /// Nowhere.
+    Off,
+    /// Here.
+    At(ListenAddress),
+}
+
+impl FromStr for OptionalAddress {
+    type Err = daemon::listen::AddressError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.is_empty() {
+            return Ok(Self::Off);
+        }
+        text.parse().map(Self::At)
+    }
 }
 
 /// Flags that decide what is generated.
@@ -151,6 +219,9 @@ pub struct BootstrapArgs {
     /// Address of the pilot's xDS port
     #[arg(long, value_name = "HOST:PORT")]
     pub xds_address: HostPort,
+    /// How to reach it over TLS.
+    #[command(flatten)]
+    pub tls: XdsTlsArgs,
     /// File to write to, instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -196,12 +267,79 @@ pub struct BootstrapArgs {
     pub on_demand_rds: Option<bool>,
 }
 
+/// Flags of `bootstrap` for xDS over TLS.
+#[derive(Debug, Args)]
+pub struct XdsTlsArgs {
+    /// Authority in PEM that vouches for the pilot; with it xDS goes over TLS. Absolute path, as Envoy reads it at its start
+    #[arg(long, value_name = "FILE", value_parser = absolute)]
+    pub xds_ca_file: Option<PathBuf>,
+    /// Token of the gateway's ServiceAccount, read for every new stream. Absolute path
+    #[arg(long, value_name = "FILE", value_parser = absolute, requires = "xds_ca_file")]
+    pub xds_token_file: Option<PathBuf>,
+    /// Client certificate in PEM, instead of a token or besides it. Absolute path
+    #[arg(long, value_name = "FILE", value_parser = absolute, requires_all = ["xds_ca_file", "xds_client_key_file"])]
+    pub xds_client_cert_file: Option<PathBuf>,
+    /// Key of the client certificate. Absolute path
+    #[arg(long, value_name = "FILE", value_parser = absolute, requires = "xds_client_cert_file")]
+    pub xds_client_key_file: Option<PathBuf>,
+    /// Name that the pilot's certificate must have, when it is not the host of --xds-address
+    #[arg(long, value_name = "NAME", requires = "xds_ca_file")]
+    pub xds_server_name: Option<String>,
+}
+
+/// Why the flags of the bootstrap do not go together.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum BootstrapError {
+    /// TLS, and nothing to be known by.
+    #[error(
+        "--xds-ca-file needs --xds-token-file, or --xds-client-cert-file with --xds-client-key-file: over TLS the pilot serves \
+         only gateways that it knows"
+    )]
+    NoCredentials,
+    /// The page of another port is on the admin port.
+    #[error("--status-port and --metrics-port need an --admin-port that is not 0")]
+    NoAdminPort,
+}
+
+impl XdsTlsArgs {
+    fn options(self) -> Result<Option<XdsTls>, BootstrapError> {
+        let Some(ca) = self.xds_ca_file else {
+            return Ok(None);
+        };
+        let certificate = self.xds_client_cert_file.zip(self.xds_client_key_file);
+        if certificate.is_none() && self.xds_token_file.is_none() {
+            return Err(BootstrapError::NoCredentials);
+        }
+        Ok(Some(XdsTls {
+            ca,
+            token: self.xds_token_file,
+            certificate,
+            server_name: self.xds_server_name,
+        }))
+    }
+}
+
+/// A path that means the same to whoever reads it later.
+fn absolute(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let wrong = || "write an absolute path: Envoy reads the file from its own folder".to_owned();
+    path.is_absolute().then_some(path).ok_or_else(wrong)
+}
+
 impl BootstrapArgs {
     /// The options of the bootstrap.
-    pub fn options(self) -> BootstrapOptions {
-        BootstrapOptions {
+    ///
+    /// # Errors
+    /// The flags do not go together.
+    pub fn options(self) -> Result<BootstrapOptions, BootstrapError> {
+        let needs_admin = self.status_port.is_some() || self.metrics_port.is_some();
+        if self.admin_port == 0 && needs_admin {
+            return Err(BootstrapError::NoAdminPort);
+        }
+        Ok(BootstrapOptions {
             xds_host: self.xds_address.host,
             xds_port: self.xds_address.port,
+            xds_tls: self.tls.options()?,
             protocol: if self.protocol == "sotw" {
                 XdsProtocol::Sotw
             } else {
@@ -220,7 +358,7 @@ impl BootstrapArgs {
             scoped_rds: self.enable_scoped_rds,
             on_demand_rds: self.on_demand_rds,
             ..BootstrapOptions::default()
-        }
+        })
     }
 }
 

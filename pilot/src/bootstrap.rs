@@ -3,9 +3,11 @@
 //! Pure: options in, JSON out. Everything else comes over ADS.
 
 mod listeners;
+mod xds;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
@@ -13,8 +15,6 @@ use crate::model::proxy::{ON_DEMAND_RDS_KEY, SCOPED_RDS_KEY};
 
 pub(crate) use listeners::STAT_PREFIX;
 
-/// Name of the cluster that leads to the pilot.
-const XDS_CLUSTER: &str = "xds-grpc";
 /// Largest compiled regular expression that Envoy takes. Its own default of 100 would refuse a whole route configuration for
 /// one long path; the routes' expressions are bounded below this one.
 const MAX_REGEX: u32 = 32_768;
@@ -24,8 +24,10 @@ const MAX_REGEX: u32 = 32_768;
 pub struct BootstrapOptions {
     /// Host name or address of the pilot.
     pub xds_host: String,
-    /// Port of the pilot's plaintext xDS server.
+    /// Port of the pilot's xDS server.
     pub xds_port: u16,
+    /// How to reach it over TLS; `None` = in plain text.
+    pub xds_tls: Option<XdsTls>,
     /// Variant of the xDS protocol.
     pub protocol: XdsProtocol,
     /// Node id; `None` makes one of the fields below.
@@ -60,6 +62,19 @@ pub struct BootstrapOptions {
     pub on_demand_rds: Option<bool>,
 }
 
+/// xDS over TLS. Envoy reads all files; authority and certificate at its start, the token for every stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XdsTls {
+    /// Authority that vouches for the pilot.
+    pub ca: PathBuf,
+    /// Token of the gateway's ServiceAccount.
+    pub token: Option<PathBuf>,
+    /// Client certificate and its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Name in the pilot's certificate, when it is not the host.
+    pub server_name: Option<String>,
+}
+
 /// Variants of the xDS protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdsProtocol {
@@ -77,6 +92,7 @@ impl Default for BootstrapOptions {
         Self {
             xds_host: "127.0.0.1".to_owned(),
             xds_port: 15010,
+            xds_tls: None,
             protocol: XdsProtocol::Delta,
             node_id: None,
             name: "gateway".to_owned(),
@@ -117,13 +133,13 @@ impl BootstrapOptions {
 /// The bootstrap as JSON.
 #[must_use]
 pub fn bootstrap(options: &BootstrapOptions) -> Value {
-    let clusters = [vec![xds_cluster(options)], listeners::clusters(options)].concat();
+    let clusters = [xds::clusters(options), listeners::clusters(options)].concat();
     json!({
         "node": node(options),
         "admin": {
             "address": socket_address(&options.admin_address.to_string(), options.admin_port),
         },
-        "dynamic_resources": dynamic_resources(options.protocol),
+        "dynamic_resources": dynamic_resources(options),
         "static_resources": { "clusters": clusters, "listeners": listeners::listeners(options) },
         "overload_manager": overload_manager(options.max_connections),
         "layered_runtime": {
@@ -159,8 +175,8 @@ fn node(options: &BootstrapOptions) -> Value {
     node
 }
 
-fn dynamic_resources(protocol: XdsProtocol) -> Value {
-    let api_type = match protocol {
+fn dynamic_resources(options: &BootstrapOptions) -> Value {
+    let api_type = match options.protocol {
         XdsProtocol::Delta => "DELTA_GRPC",
         XdsProtocol::Sotw => "GRPC",
     };
@@ -176,51 +192,9 @@ fn dynamic_resources(protocol: XdsProtocol) -> Value {
             "api_type": api_type,
             "transport_api_version": "V3",
             "set_node_on_first_message_only": false,
-            "grpc_services": [{ "envoy_grpc": { "cluster_name": XDS_CLUSTER } }],
+            "grpc_services": [xds::service(options)],
         },
     })
-}
-
-/// HTTP/2 pings notice a pilot that is gone without a word.
-fn xds_cluster(options: &BootstrapOptions) -> Value {
-    let address = socket_address(&options.xds_host, options.xds_port);
-    let http2 = json!({
-        "connection_keepalive": { "interval": "30s", "timeout": "10s" },
-    });
-    let mut cluster = json!({
-        "name": XDS_CLUSTER,
-        "connect_timeout": "1s",
-        "load_assignment": {
-            "cluster_name": XDS_CLUSTER,
-            "endpoints": [{ "lb_endpoints": [{ "endpoint": { "address": address } }] }],
-        },
-        "typed_extension_protocol_options": {
-            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-                "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-                "explicit_http_config": { "http2_protocol_options": http2 },
-            },
-        },
-        "upstream_connection_options": { "tcp_keepalive": { "keepalive_time": 300 } },
-    });
-    let (key, discovery) = discovery(&options.xds_host);
-    cluster[key] = discovery;
-    cluster
-}
-
-fn discovery(host: &str) -> (&'static str, Value) {
-    if host.parse::<IpAddr>().is_ok() {
-        return ("type", json!("STATIC"));
-    }
-    let dns = json!({
-        "name": "envoy.clusters.dns",
-        "typed_config": {
-            "@type": "type.googleapis.com/envoy.extensions.clusters.dns.v3.DnsCluster",
-            "dns_refresh_rate": "5s",
-            "respect_dns_ttl": true,
-            "dns_lookup_family": "V4_PREFERRED",
-        },
-    });
-    ("cluster_type", dns)
 }
 
 fn overload_manager(max_connections: u64) -> Value {

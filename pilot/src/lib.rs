@@ -10,6 +10,7 @@ pub mod bootstrap;
 pub mod debug;
 pub mod gateway;
 pub mod metrics;
+pub mod security;
 
 // The stages, in data-flow order.
 pub mod ingest;

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use pilot::args::{Cli, Command, SPELLINGS};
+use pilot::args::{BootstrapError, Cli, Command, SPELLINGS};
+use pilot::security::setup::SetupError;
 use pilot::{app, bootstrap, gateway};
 
 #[global_allocator]
@@ -26,7 +27,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            if error.is::<kube_watch::ConnectError>() {
+            let usage = error.is::<kube_watch::ConnectError>()
+                || error.is::<SetupError>()
+                || error.is::<BootstrapError>();
+            if usage {
                 daemon::flags::USAGE.into()
             } else {
                 ExitCode::FAILURE
@@ -42,11 +46,7 @@ fn serve(args: pilot::args::ServeArgs) -> anyhow::Result<()> {
 
 fn write_bootstrap(args: pilot::args::BootstrapArgs) -> anyhow::Result<()> {
     let output = args.output.clone();
-    let options = args.options();
-    if options.admin_port == 0 && (options.status_port.is_some() || options.metrics_port.is_some())
-    {
-        anyhow::bail!("--status-port and --metrics-port need an --admin-port that is not 0");
-    }
+    let options = args.options()?;
     let text = serde_json::to_string_pretty(&bootstrap::bootstrap(&options))?;
     match output {
         Some(path) => {

@@ -109,6 +109,22 @@ pub struct ReasonLabel {
 pub const UNDECODABLE_CONFIG: &str = "undecodable_config";
 /// Kinds of objects of the registry.
 const REGISTRY_KINDS: [&str; 3] = ["EndpointSlice", "Secret", "Service"];
+/// What comes of a stream that asks to be let in at the secure port.
+const AUTHENTICATIONS: [&str; 6] = [
+    "allowed",
+    "bad_token",
+    "nothing_shown",
+    "other_account",
+    "unavailable",
+    "wrong_namespace",
+];
+
+/// Label `result`: a bounded set of outcomes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ResultLabel {
+    /// What came of it.
+    pub result: &'static str,
+}
 
 /// All metrics of the pilot. Clones share one set.
 #[derive(Clone, Debug)]
@@ -151,6 +167,14 @@ pub struct Metrics {
     pub virtual_services: Gauge<i64, AtomicI64>,
     /// Whether the stream to a controller is open.
     pub controller_connected: Gauge<i64, AtomicI64>,
+    /// Streams that asked to be let in at the secure port, by what came of it.
+    pub authentications: Family<ResultLabel, Count>,
+    /// TLS handshakes that failed.
+    pub handshake_failures: Count,
+    /// Times that there was no new certificate for the secure port.
+    pub certificate_failures: Count,
+    /// End of the certificate of the secure port, in seconds since the Unix epoch; 0 = there is none.
+    pub certificate_not_after: Gauge<i64, AtomicI64>,
     /// Watches of the Kubernetes API.
     pub watches: WatchMetrics,
 }
@@ -195,6 +219,10 @@ impl Metrics {
             services: Gauge::default(),
             virtual_services: Gauge::default(),
             controller_connected: Gauge::default(),
+            authentications: Family::default(),
+            handshake_failures: Count::default(),
+            certificate_failures: Count::default(),
+            certificate_not_after: Gauge::default(),
             watches: WatchMetrics::default(),
         };
         metrics.start_at_zero();
@@ -218,6 +246,8 @@ impl Metrics {
             &self.diagnostics,
             reasons.map(|reason| ReasonLabel { reason }),
         );
+        let results = AUTHENTICATIONS.map(|result| ResultLabel { result });
+        start(&self.authentications, results);
         let types = XdsType::ALL.map(|r#type| TypeLabel { r#type });
         for family in [&self.generated, &self.sent, &self.sent_bytes] {
             start(family, types);
@@ -319,6 +349,31 @@ impl Metrics {
             "Controllers with an open stream",
             m.controller_connected,
         );
+        self.register_security(&mut r);
         r
+    }
+
+    fn register_security(&self, r: &mut Registry) {
+        let m = self.clone();
+        r.register(
+            "isthmus_xds_authentications",
+            "Streams that asked to be let in at the TLS port, by result",
+            m.authentications,
+        );
+        r.register(
+            "isthmus_xds_handshake_failures",
+            "TLS handshakes of the xDS port that failed",
+            m.handshake_failures,
+        );
+        r.register(
+            "isthmus_xds_certificate_failures",
+            "Times that a new certificate of the xDS port could not be had",
+            m.certificate_failures,
+        );
+        r.register(
+            "isthmus_xds_certificate_not_after_seconds",
+            "End of the certificate of the xDS port, in seconds since 1970; 0 without one",
+            m.certificate_not_after,
+        );
     }
 }

@@ -39,12 +39,16 @@ pub(crate) async fn accepted(client: Client, values: PathBuf) -> Result<()> {
         .helm(&["lint", "--strict", &folder(), "-f", &values])
         .await?;
     let manifests = template(&client, &["-f", &values]).await?;
-    let monitor = std::fs::read_to_string(workspace().join("e2e/kube/pod-monitor.yaml"))?;
-    client.apply(&monitor).await?;
-    let crd = "crd/podmonitors.monitoring.coreos.com";
-    client
-        .kubectl(&["wait", "--for=condition=Established", crd, "--timeout=30s"])
-        .await?;
+    for (file, crd) in [
+        ("pod-monitor.yaml", "crd/podmonitors.monitoring.coreos.com"),
+        ("certificate.yaml", "crd/certificates.cert-manager.io"),
+    ] {
+        let text = std::fs::read_to_string(workspace().join("e2e/kube").join(file))?;
+        client.apply(&text).await?;
+        client
+            .kubectl(&["wait", "--for=condition=Established", crd, "--timeout=30s"])
+            .await?;
+    }
     client.namespace(NAMESPACE).await?;
     let dry = ["apply", "--dry-run=server", "--validate=strict", "-f", "-"];
     let said = client.kubectl_with(&dry, &manifests).await?;

@@ -12,6 +12,7 @@ const RIGHTS: [(&str, &[&str]); 2] = [
     (
         CONTROLLER,
         &[
+            "configmaps: get update",
             "endpointslices.discovery.k8s.io: get list watch",
             "events.events.k8s.io: create",
             "ingressclasses.networking.k8s.io: get list watch",
@@ -19,7 +20,9 @@ const RIGHTS: [(&str, &[&str]); 2] = [
             "ingresses.networking.k8s.io: get list watch",
             "leases.coordination.k8s.io: get create update",
             "secrets: get list watch",
+            "secrets: get update",
             "services: get list watch",
+            "tokenreviews.authentication.k8s.io: create",
         ],
     ),
     (GATEWAY, &[]),

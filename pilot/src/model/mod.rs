@@ -8,6 +8,7 @@ pub mod diagnostic;
 pub mod endpoint;
 pub mod envoy_filter;
 pub mod host;
+pub mod identity;
 pub mod pairs;
 pub mod proxy;
 pub mod secret;

@@ -11,6 +11,7 @@ use xds_engine::{ClientInfo, Protocol, ServerEvent};
 
 use super::class::ClassSnapshot;
 use crate::metrics::{Metrics, TypeLabel, XdsType};
+use crate::model::identity::Identity;
 use crate::model::proxy::Proxy;
 
 /// How far a proxy is with one type.
@@ -38,6 +39,8 @@ pub struct ProxyStatus {
     pub peer: String,
     /// `delta` or `sotw`.
     pub protocol: &'static str,
+    /// How it proved who it is; `none` on the plaintext port.
+    pub authentication: String,
     /// Version it told (`ISTIO_VERSION`).
     pub version: String,
     /// By short type name.
@@ -82,11 +85,14 @@ impl Connections {
             Protocol::Delta => "delta",
             Protocol::Sotw => "sotw",
         };
+        let identity = client.extensions.get::<Identity>();
+        let authentication = identity.map_or_else(|| "none".to_owned(), Identity::to_string);
         info!(
             proxy = proxy.name,
             connection = client.id,
             peer,
             protocol,
+            authentication,
             "proxy connected"
         );
         let status = ProxyStatus {
@@ -94,6 +100,7 @@ impl Connections {
             connection: client.id,
             peer,
             protocol,
+            authentication,
             version: proxy.version.clone(),
             types: BTreeMap::new(),
         };

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
+use daemon::seldom::Seldom;
 use tokio::sync::watch;
 use tonic::Status;
 use tracing::warn;
@@ -12,18 +14,20 @@ use xds_engine::{ClientInfo, ServerEvent, Source, TypeTable};
 use super::class::ClassSnapshot;
 use super::connections::Connections;
 use super::updater::Handle;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, ResultLabel};
+use crate::model::identity::{Account, Identity};
 use crate::model::proxy::Proxy;
 
-/// The xDS source of a plaintext port.
+/// The xDS source of both ports. Whoever comes through the secure one has an [`Identity`].
 #[derive(Debug)]
 pub struct PilotSource {
     updater: Handle,
     connections: Arc<Connections>,
     metrics: Metrics,
-    /// Send key material to any peer.
+    /// Send key material to any peer of the plaintext port.
     allow_plaintext_sds: bool,
     told: AtomicBool,
+    seldom: Seldom,
 }
 
 impl PilotSource {
@@ -41,11 +45,15 @@ impl PilotSource {
             metrics,
             allow_plaintext_sds,
             told,
+            seldom: Seldom::default(),
         }
     }
 
-    /// Whether key material may go to this client over a connection that is not encrypted.
+    /// Whether key material may go to this client: to gateways that are known, and on loopback.
     fn secrets(&self, client: &ClientInfo) -> bool {
+        if client.extensions.get::<Identity>().is_some() {
+            return true;
+        }
         let local = client
             .peer
             .is_some_and(|peer| peer.ip().to_canonical().is_loopback());
@@ -58,10 +66,39 @@ impl PilotSource {
                 node = client.node.id,
                 peer,
                 "certificates are not sent over plaintext to a peer that is not on loopback, so its HTTPS \
-                 servers are left out; --allow-plaintext-sds sends them"
+                 servers are left out; let it use the secure port (pilot bootstrap --xds-ca-file, --xds-token-file)"
             );
         }
         false
+    }
+
+    /// A gateway is served what belongs to its namespace, so it cannot be a guest in another one.
+    fn check_namespace(&self, client: &ClientInfo, proxy: &Proxy) -> Result<(), Status> {
+        let Some(identity) = client.extensions.get::<Identity>() else {
+            return Ok(());
+        };
+        let foreign = identity
+            .account()
+            .filter(|account| *account.namespace != *proxy.namespace);
+        let result = match foreign {
+            None => "allowed",
+            Some(_) => "wrong_namespace",
+        };
+        let label = ResultLabel { result };
+        self.metrics.authentications.get_or_create(&label).inc();
+        foreign.map_or(Ok(()), |account| Err(self.refuse(client, account, proxy)))
+    }
+
+    fn refuse(&self, client: &ClientInfo, account: &Account, proxy: &Proxy) -> Status {
+        let reason = format!(
+            "ServiceAccount {account} is not of the namespace {:?} that the node names; give `pilot bootstrap --namespace {}`",
+            &*proxy.namespace, account.namespace
+        );
+        if let Some(left_out) = self.seldom.permit(Instant::now()) {
+            let peer = client.peer.map(|peer| peer.to_string()).unwrap_or_default();
+            warn!(peer, reason, left_out, "refused a proxy");
+        }
+        Status::permission_denied(reason)
     }
 }
 
@@ -76,6 +113,7 @@ impl Source for PilotSource {
             warn!(%error, "refused a proxy");
             Status::invalid_argument(error.to_string())
         })?;
+        self.check_namespace(client, &proxy)?;
         let secrets = self.secrets(client);
         let snapshots = self.updater.open(proxy.clone(), secrets).await;
         let snapshots =

@@ -9,4 +9,5 @@ pub mod listen;
 pub mod logging;
 pub mod metrics;
 pub mod reference;
+pub mod seldom;
 pub mod signal;

@@ -15,6 +15,14 @@ pub struct ListenAddress(String);
 #[error("`{0}` is not host:port; write it like 127.0.0.1:8080, [::1]:8080 or :8080")]
 pub struct AddressError(String);
 
+impl ListenAddress {
+    /// This port of all interfaces.
+    #[must_use]
+    pub fn any(port: u16) -> Self {
+        Self(format!("0.0.0.0:{port}"))
+    }
+}
+
 impl FromStr for ListenAddress {
     type Err = AddressError;
 

@@ -16,7 +16,7 @@ pub mod types;
 mod watch;
 
 pub use resource::{Name, Resource, ResourceMap, Version};
-pub use server::{ClientInfo, ServerEvent, ServerOptions, Source, ads_service};
+pub use server::{AdsService, ClientInfo, ServerEvent, ServerOptions, Source, ads_service};
 pub use session::{Protocol, Reaction, Response, Session, Snapshot};
 pub use types::{TypeSpec, TypeTable};
 

@@ -41,6 +41,8 @@ pub struct ClientInfo {
     pub peer: Option<SocketAddr>,
     /// Variant of the protocol.
     pub protocol: Protocol,
+    /// What layers in front of the service added to the request that opened the stream.
+    pub extensions: http::Extensions,
 }
 
 /// What happened on a stream; for metrics, logs and debug pages.
@@ -203,6 +205,7 @@ impl<S: Source> AdsService<S> {
             source: self.source,
             streams: self.streams,
             peer: connection.and_then(TcpConnectInfo::remote_addr),
+            extensions: request.extensions().clone(),
             requests: Streaming::new_request(
                 ProstCodec::<R, R>::default().decoder(),
                 request.into_body(),
@@ -260,6 +263,7 @@ struct Opening<S, R> {
     source: Arc<S>,
     streams: Arc<AtomicU64>,
     peer: Option<SocketAddr>,
+    extensions: http::Extensions,
     requests: Streaming<R>,
 }
 
@@ -322,6 +326,7 @@ impl<S: Source, R: AdsRequest> Opening<S, R> {
             node,
             peer: self.peer,
             protocol: R::PROTOCOL,
+            extensions: self.extensions,
         };
         let mut snapshots = self.source.open(&client).await?;
         let snapshot = snapshots.borrow_and_update().clone();

@@ -45,8 +45,16 @@
     - --on-demand-rds={{ .Values.global.onDemandRDS }}
     - --host-rds-merge-subset={{ .Values.global.hostRDSMergeSubset }}
     - --filter-gateway-clusters={{ .Values.global.onlyPushRouteCluster }}
-    {{- if .Values.pilot.allowPlaintextSDS }}
-    - --allow-plaintext-sds
+    - --grpc-address={{ ternary "0.0.0.0" "127.0.0.1" .Values.pilot.plaintext.enabled }}:15010
+    - --secure-grpc-address=0.0.0.0:15012
+    - --gateway-accounts={{ prepend .Values.pilot.gatewayAccounts (printf "%s/%s" .Release.Namespace (include "isthmus.gatewayAccount" .)) | join "," }}
+    {{- if eq .Values.pilot.certificates.provider "pilot" }}
+    - --xds-ca-secret={{ include "isthmus.xdsAuthority" . }}
+    - --xds-ca-configmap={{ include "isthmus.xdsRoot" . }}
+    - --xds-server-names={{ include "isthmus.xdsNames" . }}
+    {{- else }}
+    - --tls-cert-file=/etc/isthmus/tls/tls.crt
+    - --tls-key-file=/etc/isthmus/tls/tls.key
     {{- end }}
     {{- include "isthmus.logArgs" . | nindent 4 }}
     {{- with .Values.pilot.extraArgs }}
@@ -57,13 +65,31 @@
     {{- include "isthmus.env" .Values.pilot.env | nindent 4 }}
   ports:
     - { name: http-pilot, containerPort: 8080 }
+    {{- if .Values.pilot.plaintext.enabled }}
     - { name: grpc-xds, containerPort: 15010 }
+    {{- end }}
+    - { name: grpcs-xds, containerPort: 15012 }
     - { name: http-monitoring, containerPort: 15014 }
   {{- include "isthmus.probes" (dict "ready" 8080 "live" 15014) | nindent 2 }}
+  {{- if ne .Values.pilot.certificates.provider "pilot" }}
+  volumeMounts:
+    - { name: xds-tls, mountPath: /etc/isthmus/tls, readOnly: true }
+  {{- end }}
   securityContext:
     {{- include "isthmus.containerSecurity" .Values.pilot.securityContext | nindent 4 }}
   resources:
     {{- toYaml .Values.pilot.resources | nindent 4 }}
+{{- end }}
+
+{{/* Volumes of the Pod that the pilot is in. */}}
+{{- define "isthmus.pilotVolumes" -}}
+{{- if ne .Values.pilot.certificates.provider "pilot" }}
+volumes:
+  - name: xds-tls
+    secret:
+      secretName: {{ include "isthmus.xdsSecret" . }}
+      items: [{ key: tls.crt, path: tls.crt }, { key: tls.key, path: tls.key }]
+{{- end }}
 {{- end }}
 
 {{/* Metrics are answered from the start: a process that does not answer them is stuck. */}}

@@ -99,6 +99,30 @@ imagePullSecrets:
 {{ .Values.gateway.serviceAccount.name | default .Values.gateway.name }}
 {{- end }}
 
+{{/* Names of the objects that the pilot keeps its authority in. */}}
+{{- define "isthmus.xdsAuthority" -}}
+{{ .Values.pilot.name }}-xds-ca
+{{- end }}
+
+{{- define "isthmus.xdsRoot" -}}
+{{ .Values.pilot.name }}-xds-root
+{{- end }}
+
+{{/* Secret with the certificate of xDS over TLS, where the pilot does not make it. */}}
+{{- define "isthmus.xdsSecret" -}}
+{{- $certificates := .Values.pilot.certificates -}}
+{{- if and (eq $certificates.provider "secret") (not $certificates.secretName) -}}
+{{- fail "pilot.certificates.provider is secret: name the Secret in pilot.certificates.secretName" -}}
+{{- end -}}
+{{ $certificates.secretName | default (printf "%s-xds" .Values.pilot.name) }}
+{{- end }}
+
+{{/* Names under which gateways know the pilot, with commas between them; the first is the one that they use. */}}
+{{- define "isthmus.xdsNames" -}}
+{{- $short := printf "%s.%s" (include "isthmus.pilotName" .) .Release.Namespace -}}
+{{ $short }}.svc.{{ .Values.global.proxy.clusterDomain }},{{ $short }}.svc,{{ $short }}
+{{- end }}
+
 {{/* Name of the Service, and value of the label `app`, of the pilot's Pods. */}}
 {{- define "isthmus.pilotName" -}}
 {{ ternary .Values.pilot.name .Values.controller.name .Values.pilot.separate }}
