@@ -1,5 +1,6 @@
 //! The chart and the images on the tests' real Kubernetes (`scripts/kube`). Without it all trials are reported as ignored.
 
+mod certificates;
 mod chart;
 mod disturbances;
 mod install;
@@ -78,6 +79,9 @@ fn trials(cluster: Option<&Arc<Cluster>>) -> Vec<Trial> {
         ),
         test("rights: what the accounts may do", |client| {
             Box::pin(rights::listed(client))
+        }),
+        test("certificates: replaced under traffic", |client| {
+            Box::pin(certificates::rotated(client))
         }),
         test("objects: edited, renamed, deleted", |client| {
             Box::pin(disturbances::objects(client))
