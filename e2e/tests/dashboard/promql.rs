@@ -222,9 +222,12 @@ fn add(selectors: &mut [Selector], labels: &BTreeSet<String>) {
     }
 }
 
+/// Name and labels.
+type Expected = (&'static str, &'static [&'static str]);
+
 /// The reader reads what dashboards hold, and refuses what it does not understand.
 pub(crate) async fn check() -> Result<()> {
-    let cases: &[(&str, &[(&str, &[&str])])] = &[
+    let cases: &[(&str, &[Expected])] = &[
         ("up", &[("up", &[])]),
         ("vector(0)", &[]),
         (

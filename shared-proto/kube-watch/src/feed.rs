@@ -111,6 +111,8 @@ pub(crate) struct Feed<T> {
     /// Objects per page; `None` after a list that took longer than its version is kept: the next one is of one piece.
     page: Option<u32>,
     missing_since: Option<Instant>,
+    /// Since when there is a watch; lists take their time without anything being well.
+    watched_since: Option<Instant>,
     health: Health,
 }
 
@@ -132,6 +134,7 @@ impl<T: Send + Sync + 'static> Feed<T> {
             version: None,
             page: Some(PAGE),
             missing_since: None,
+            watched_since: None,
             health: Health::new(metrics),
         }
     }
@@ -140,12 +143,13 @@ impl<T: Send + Sync + 'static> Feed<T> {
     pub(crate) async fn run(mut self) {
         let out = self.out.clone();
         loop {
-            let began = Instant::now();
+            self.watched_since = None;
             let stop = tokio::select! {
                 ended = self.follow() => ended.err(),
                 () = out.closed() => return,
             };
-            let lived = began.elapsed();
+            let lived = self.watched_since.map(|since| since.elapsed());
+            let lived = lived.unwrap_or_default();
             let wait = match stop {
                 Some(Stop::Closed) => return,
                 // The server ends watches now and then; one that ends at once is a failure.
@@ -168,8 +172,10 @@ impl<T: Send + Sync + 'static> Feed<T> {
         sent.map_err(|_| Stop::Closed)
     }
 
-    /// Notes why following ended after it had `lived`; returns how long to wait.
+    /// Notes why following ended after a watch had `lived`; returns how long to wait.
     async fn failed(&mut self, stop: Option<Stop>, lived: Duration) -> Result<Duration, Stop> {
+        // An API server that fails does not say that a kind is missing.
+        self.missing_since = None;
         let mut asked = None;
         let reason = match stop {
             Some(Stop::Failed(error)) => {
@@ -296,6 +302,7 @@ impl<T: Send + Sync + 'static> Feed<T> {
         let client = self.client.clone();
         let stream = answer(client.request_events::<Value>(request)).await?;
         let mut stream = std::pin::pin!(stream);
+        self.watched_since = Some(Instant::now());
         // A refusal may come as the first event too; all else shows that the server answers.
         let mut heard = self.health.is_well();
         loop {

@@ -9,7 +9,7 @@ use crate::metrics::FeedMetrics;
 /// Waits after failures: first and longest.
 pub(crate) const RETRY: (Duration, Duration) =
     (Duration::from_millis(200), Duration::from_secs(10));
-/// What lasted for so long was no failure of the kind that came before: waits begin anew.
+/// A watch that lasted for so long did not fail as the ones before it: waits begin anew.
 const STEADY: Duration = Duration::from_secs(2);
 /// A wait that the API server asks for is kept up to this.
 const LONGEST_ASKED: Duration = Duration::from_secs(60);
@@ -60,7 +60,7 @@ impl Health {
         std::mem::take(&mut self.failures) >= 2
     }
 
-    /// The wait after what ended now and had lasted for `lived`; `asked` is what the API server asks for.
+    /// The wait after a watch that ended now and had lasted for `lived`; `asked` is what the API server asks for.
     ///
     /// An answer alone does not make waits short again: lists that succeed and watches that then fail, in turns, would
     /// keep the API server busy.
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_until_something_lasted() {
+    fn waits_grow_until_a_watch_lasted() {
         let mut health = health();
         let short = Duration::from_millis(1);
         for _ in 0..20 {
