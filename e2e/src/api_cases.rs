@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use crate::api_server::ApiServer;
 use crate::case::Case;
-use crate::http::Exchange;
+use crate::dump::Dump;
 use crate::objects::{Object, Objects, Refusals};
 use crate::process::wait_until;
 use crate::runner;
-use crate::stack::{Options, Port, Stack};
+use crate::stack::{Options, Stack};
 
 /// API servers at the same time; each case has one to itself.
 const SERVERS: usize = 3;
@@ -24,6 +24,8 @@ const LIMIT: Duration = Duration::from_secs(30);
 const MANIFESTS: [&str; 3] = [".yaml", ".yml", ".json"];
 /// Host of an Ingress that is written after others: when it has arrived, they have too.
 const MARKER: &str = "marker.isthmus.test";
+/// Address of the gateway.
+const ADDRESS: &str = "192.0.2.1";
 
 /// API servers that cases take turns with. They end when it is dropped.
 #[derive(Debug, Default)]
@@ -68,14 +70,15 @@ impl Pool {
     }
 }
 
-/// Runs a case.
+/// Runs a case; with `status`, the addresses of a gateway are to be written into its Ingresses.
 ///
 /// # Errors
 /// As those of [`runner::run`], or the API server takes or refuses other objects than the case says.
-pub async fn run(case: &Case, pool: &Pool) -> Result<()> {
+pub async fn run(case: &Case, pool: &Pool, status: bool) -> Result<()> {
     let api = pool.take().await?;
-    let result = on(case, &api).await;
-    let objects = objects(case);
+    let result = on(case, &api, status).await;
+    let mut objects = objects(case);
+    objects.push(gateway());
     let cleared = match Objects::connect(&api.kubeconfig()).await {
         Ok(client) => client.clear(&objects).await,
         Err(error) => Err(error),
@@ -94,8 +97,16 @@ fn objects(case: &Case) -> Vec<Object> {
         .collect()
 }
 
-async fn on(case: &Case, api: &ApiServer) -> Result<()> {
+async fn on(case: &Case, api: &ApiServer, status: bool) -> Result<()> {
     let client = Objects::connect(&api.kubeconfig()).await?;
+    let settings: &[&str] = if status {
+        let gateway = gateway();
+        client.create_all(std::slice::from_ref(&gateway)).await?;
+        client.patch(&gateway, "/status", &with_address()).await?;
+        &["--leader-election=false"]
+    } else {
+        &["--enable-status=false", "--enable-events=false"]
+    };
     let mut objects = objects(case);
     let refused = client.create_all(&objects).await?;
     compare_refusals(&case.api_server.refuses, &refused)?;
@@ -104,15 +115,48 @@ async fn on(case: &Case, api: &ApiServer) -> Result<()> {
         kubeconfig: Some(api.kubeconfig()),
         ..runner::options(case)
     };
-    let quiet = ["--enable-status=false", "--enable-events=false"].map(str::to_owned);
-    options.controller_args.extend(quiet);
+    let settings = settings.iter().map(|arg| (*arg).to_owned());
+    options.controller_args.extend(settings);
     runner::check(case, options, async |stack| {
-        match rewritten(stack, &client, &objects).await {
-            Ok(()) => Vec::new(),
-            Err(error) => vec![format!("{error:#}")],
+        let mut result = rewritten(stack, &client, &objects).await;
+        if status && result.is_ok() {
+            result = addressed(&client, &objects).await;
         }
+        result
+            .err()
+            .map(|error| format!("{error:#}"))
+            .into_iter()
+            .collect()
     })
     .await
+}
+
+/// The gateway's Service.
+pub(crate) fn gateway() -> Object {
+    Object::new(json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "higress-gateway", "namespace": "higress-system", "labels": {"app": "higress-gateway"}},
+        "spec": {"type": "LoadBalancer", "ports": [{"name": "http", "port": 80}]},
+    }))
+}
+
+/// Patch for the status of that Service.
+pub(crate) fn with_address() -> Value {
+    json!({"status": {"loadBalancer": {"ingress": [{"ip": ADDRESS}]}}})
+}
+
+/// Waits until all Ingresses have the gateway's address.
+async fn addressed(client: &Objects, objects: &[Object]) -> Result<()> {
+    for ingress in objects.iter().filter(|object| object.is_ingress()) {
+        let what = format!("{ingress} has the gateway's address");
+        wait_until(&what, LIMIT, async || {
+            let object = client.get(&ingress.path()).await.ok()?;
+            let address = &object["status"]["loadBalancer"]["ingress"][0]["ip"];
+            (address == ADDRESS).then_some(())
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 fn compare_refusals(expected: &BTreeMap<String, String>, refused: &Refusals) -> Result<()> {
@@ -138,7 +182,7 @@ fn compare_refusals(expected: &BTreeMap<String, String>, refused: &Refusals) -> 
 /// made again.
 async fn rewritten(stack: &Stack, client: &Objects, objects: &[Object]) -> Result<()> {
     let ingresses: Vec<Object> = objects.iter().filter(|o| o.is_ingress()).cloned().collect();
-    let first = state(stack).await?;
+    let first = Dump::of(stack).await?;
     for ingress in &ingresses {
         client.replace(&plainer(ingress)).await?;
     }
@@ -146,23 +190,20 @@ async fn rewritten(stack: &Stack, client: &Objects, objects: &[Object]) -> Resul
         client.replace(ingress).await?;
     }
     marked(stack, client).await?;
-    same("edited and restored", &first, &state(stack).await?)?;
+    same("edited and restored", &first, &Dump::of(stack).await?)?;
 
     for ingress in &ingresses {
         client.delete(ingress).await?;
     }
     marked(stack, client).await?;
-    let empty = state(stack).await?;
-    let routes = |state: &Value| state["rds"].as_array().map_or(0, Vec::len);
+    let (before, left) = (first.count("rds"), Dump::of(stack).await?.count("rds"));
     ensure!(
-        routes(&empty) < routes(&first) || routes(&first) == 0,
-        "all Ingresses are deleted, and {} of {} route configurations are still there",
-        routes(&empty),
-        routes(&first)
+        left < before || before == 0,
+        "all Ingresses are deleted, and {left} of {before} route configurations are still there"
     );
     client.create_all(&ingresses).await?;
     marked(stack, client).await?;
-    same("deleted and made again", &first, &state(stack).await?)
+    same("deleted and made again", &first, &Dump::of(stack).await?)
 }
 
 /// The Ingress without annotations and with its first rule only.
@@ -194,49 +235,14 @@ async fn marked(stack: &Stack, client: &Objects) -> Result<()> {
 async fn arrives(stack: &Stack, wanted: bool) -> Result<()> {
     let what = format!("the marker is in what Envoy is sent: {wanted}");
     wait_until(&what, LIMIT, async || {
-        let state = state(stack).await.ok()?.to_string();
-        (state.contains(MARKER) == wanted).then_some(())
+        let dump = Dump::of(stack).await.ok()?;
+        (dump.contains(MARKER) == wanted).then_some(())
     })
     .await
 }
 
-/// What the pilot sends its only proxy.
-async fn state(stack: &Stack) -> Result<Value> {
-    let target = stack.target(Port::PilotHttp);
-    let page = async |path: &str| -> Result<Value> {
-        let answer = Exchange::get("localhost", path).send(&target).await?;
-        serde_json::from_slice(&answer.body).with_context(|| answer.text())
-    };
-    let proxies = page("/debug/syncz").await?;
-    let proxy = proxies[0]["proxy"].as_str().context("no proxy")?.to_owned();
-    page(&format!("/debug/config_dump?proxyID={proxy}")).await
-}
-
-/// Fails with the resources that differ.
-fn same(after: &str, expected: &Value, got: &Value) -> Result<()> {
-    let names = |state: &Value| -> BTreeMap<String, String> {
-        let types = state.as_object().into_iter().flatten();
-        let all = types.flat_map(|(kind, list)| {
-            let list = list.as_array().into_iter().flatten();
-            list.map(move |resource| {
-                let name = format!("{kind} {}", resource["name"]);
-                (name, resource["resource"].to_string())
-            })
-        });
-        all.collect()
-    };
-    let (expected, got) = (names(expected), names(got));
-    let differing = expected.keys().chain(got.keys());
-    let differing: Vec<String> = differing
-        .filter(|name| expected.get(*name) != got.get(*name))
-        .map(|name| {
-            format!(
-                "{name}\n  was {:?}\n  is  {:?}",
-                expected.get(name),
-                got.get(name)
-            )
-        })
-        .collect();
+fn same(after: &str, expected: &Dump, got: &Dump) -> Result<()> {
+    let differing = expected.differences(got);
     ensure!(
         differing.is_empty(),
         "{after}, the Ingresses give other resources:\n{}",

@@ -4,6 +4,7 @@
 //! * [`stack`] the three programs with ports of their own, [`process`], [`ports`] and [`envoy`] below it;
 //! * [`api_server`] a Kubernetes API without nodes, [`objects`] a client for it, [`audit`] its log, [`api_cases`] cases whose objects are there, in a
 //!   [`network`] of their own;
+//! * [`dump`] what a gateway is sent, for comparisons;
 //! * [`echo`] backends, [`http`] and [`tls`] client;
 //! * [`kube`] a real Kubernetes, with Pods;
 //! * [`mod@bench`] generator, fake Envoys and measurements of `scripts/bench`.
@@ -14,6 +15,7 @@ pub mod api_server;
 pub mod audit;
 pub mod bench;
 pub mod case;
+pub mod dump;
 pub mod echo;
 pub mod envoy;
 pub mod http;

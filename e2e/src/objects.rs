@@ -93,7 +93,8 @@ impl Object {
         self.kind == "Ingress"
     }
 
-    fn path(&self) -> String {
+    /// Its path in the API.
+    pub fn path(&self) -> String {
         format!("{}/{}", self.collection, self.name)
     }
 

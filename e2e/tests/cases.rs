@@ -46,6 +46,9 @@ const SCOPED_ONLY: [&str; 3] = [
     "ingress/semantics-hosts",
 ];
 
+/// The case that also runs while the status of Ingresses is written.
+const WITH_STATUS: &str = "ingress/hosts-exact";
+
 /// Cases that run at the same time.
 const PARALLEL: usize = 4;
 
@@ -82,7 +85,10 @@ fn trials() -> Result<Vec<Trial>> {
                 trials.extend(modes.map(|mode| one(&name, case.clone(), mode)));
                 refused.objects += on_api.api_server.refuses.len();
                 refused.requests += on_api.drop_refused();
-                trials.push(on_api_server(&name, on_api, pool.clone()));
+                if label.ends_with(WITH_STATUS) {
+                    trials.push(on_api_server(&name, on_api.clone(), &pool, true));
+                }
+                trials.push(on_api_server(&name, on_api, &pool, false));
             }
         }
     }
@@ -102,10 +108,16 @@ struct Refused {
 
 /// The same case with its objects in an API server. Objects that it does not take are part of the case, so that the list of
 /// them stays true.
-fn on_api_server(name: &str, case: Case, pool: Arc<Pool>) -> Trial {
-    let name = format!("{name} [API server]");
+fn on_api_server(name: &str, case: Case, pool: &Arc<Pool>, status: bool) -> Trial {
+    let mode = if status {
+        "API server, status"
+    } else {
+        "API server"
+    };
+    let pool = pool.clone();
+    let name = format!("{name} [{mode}]");
     trial::trial(name, Needs::ApiServerAndEnvoy, move || async move {
-        api_cases::run(&case, &pool).await
+        api_cases::run(&case, &pool, status).await
     })
 }
 

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::generate::Plan;
 use super::report::Table;
+use crate::api_cases::{gateway, with_address};
 use crate::api_server::ApiServer;
 use crate::audit::{Calls, USERS};
 use crate::objects::{Object, Objects};
@@ -158,14 +159,11 @@ impl Cluster {
     }
 
     async fn give_address(&self) -> Result<()> {
-        let gateway = Object::new(json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": {"name": "higress-gateway", "namespace": "higress-system", "labels": {"app": "higress-gateway"}},
-            "spec": {"type": "LoadBalancer", "ports": [{"name": "http", "port": 80}]},
-        }));
+        let gateway = gateway();
         self.client.create(&gateway).await?;
-        let address = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
-        self.client.patch(&gateway, "/status", &address).await?;
+        self.client
+            .patch(&gateway, "/status", &with_address())
+            .await?;
         Ok(())
     }
 

@@ -253,6 +253,10 @@ fn listener_references(listener: &Listener) -> Result<Vec<(Type, String)>> {
             let Some(FilterConfig::TypedConfig(any)) = &filter.config_type else {
                 continue;
             };
+            // TLS that is passed through has a filter of another type.
+            if !any.type_url.ends_with(".HttpConnectionManager") {
+                continue;
+            }
             let manager = hcm::HttpConnectionManager::decode(any.value.as_slice())?;
             found.extend(manager.http_filters.into_iter().filter_map(|filter| {
                 match filter.config_type {

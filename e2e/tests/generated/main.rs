@@ -1,8 +1,10 @@
-//! 100,000 generated Ingresses, right and wrong, through both tiers as libraries; and what Envoy thinks of a sample.
+//! 100,000 generated Ingresses, right and wrong, through both tiers as libraries; what Envoy thinks of a sample; and some that
+//! come and go in an API server.
 //!
 //! No panic, no message that does not survive the wire, nothing that the pilot refuses, nothing that Envoy refuses. A failure
 //! is shrunk to the least objects that show it and printed as a manifest.
 
+mod churn;
 mod ingress;
 mod tiers;
 mod validation;
@@ -38,6 +40,11 @@ fn main() -> ExitCode {
         format!("envoy accepts {SAMPLE} generated ingresses"),
         Needs::EnvoyAlone,
         || async { envoy_accepts() },
+    ));
+    trials.push(trial::trial(
+        "ingresses come and go in an API server, and what is left is served as from a folder",
+        Needs::ApiServer,
+        churn::churn,
     ));
     trial::run(trials, PARTS)
 }
