@@ -23,6 +23,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Where the certificate comes from.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one in a process")]
 pub enum Provider {
     /// From files in PEM.
     Files {
@@ -66,6 +67,7 @@ pub enum TurnError {
 
 /// What a certificate is made from.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one in a process")]
 enum Origin {
     Files { chain: Vec<u8>, key: Vec<u8> },
     Authority(Authority),

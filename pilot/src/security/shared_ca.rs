@@ -78,13 +78,6 @@ impl fmt::Debug for SharedCa {
     }
 }
 
-/// What the Secret says.
-enum Kept {
-    Usable(Authority),
-    /// Nothing, or an authority that is past its end.
-    Nothing,
-}
-
 /// Outcome of a write.
 enum Written {
     Done,
@@ -127,13 +120,13 @@ impl SharedCa {
         let name = &self.secret;
         for _ in 0..ATTEMPTS {
             let found = self.read(&self.secrets, "Secret", name).await?;
-            let kept = found.as_ref().map_or(Ok(Kept::Nothing), |secret| {
+            let kept = found.as_ref().map_or(Ok(None), |secret| {
                 kept(secret, now).map_err(|source| SharedCaError::Content {
                     object: self.object("Secret", name),
                     source,
                 })
             })?;
-            if let Kept::Usable(authority) = kept {
+            if let Some(authority) = kept {
                 return Ok(authority);
             }
             let (certificate, key) = match held.filter(|held| !held.has_expired(now)) {
@@ -272,20 +265,21 @@ async fn answered<T>(request: impl Future<Output = Result<T, kube::Error>>) -> R
     }
 }
 
-fn kept(secret: &Secret, now: SystemTime) -> Result<Kept, CertificateError> {
+/// The authority in the Secret; `None` = there is none, or one that is past its end.
+fn kept(secret: &Secret, now: SystemTime) -> Result<Option<Authority>, CertificateError> {
     let field = |name: &str| {
         let bytes = secret.data.as_ref().and_then(|data| data.get(name));
         bytes.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned())
     };
     match (field(CERTIFICATE), field(KEY)) {
-        (None, None) => Ok(Kept::Nothing),
+        (None, None) => Ok(None),
         (certificate, key) => {
             let authority =
                 Authority::read(&certificate.unwrap_or_default(), &key.unwrap_or_default())?;
             if authority.has_expired(now) {
-                return Ok(Kept::Nothing);
+                return Ok(None);
             }
-            Ok(Kept::Usable(authority))
+            Ok(Some(authority))
         }
     }
 }
@@ -312,13 +306,10 @@ mod tests {
             (CERTIFICATE, authority.certificate()),
             (KEY, authority.key()),
         ];
-        assert!(matches!(kept(&secret(&[]), now), Ok(Kept::Nothing)));
-        assert!(matches!(kept(&secret(&pair), now), Ok(Kept::Usable(_))));
+        assert!(matches!(kept(&secret(&[]), now), Ok(None)));
+        assert!(matches!(kept(&secret(&pair), now), Ok(Some(_))));
         let years_later = now + Duration::from_secs(11 * 365 * 24 * 3600);
-        assert!(matches!(
-            kept(&secret(&pair), years_later),
-            Ok(Kept::Nothing)
-        ));
+        assert!(matches!(kept(&secret(&pair), years_later), Ok(None)));
         // Half of a pair is somebody's mistake, and theirs to mend.
         assert!(kept(&secret(&pair[..1]), now).is_err());
         assert!(kept(&secret(&[(CERTIFICATE, ""), (KEY, "")]), now).is_err());
