@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{ArgAction, CommandFactory, Parser, Subcommand, ValueEnum};
+use daemon::admin::DebugAccess;
 use daemon::flags;
 use daemon::listen::ListenAddress;
 use daemon::logging::LogArgs;
@@ -57,6 +58,9 @@ pub struct ServeArgs {
     /// Where /ready, /metrics and /debug are served
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8888")]
     pub http_address: ListenAddress,
+    /// Who may see /debug: it shows all that is served
+    #[arg(long, value_enum, default_value_t)]
+    pub debug_access: DebugAccess,
     /// What is served.
     #[command(flatten)]
     pub scope: ScopeArgs,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use daemon::admin::{self, Readiness};
+use daemon::admin::{self, DebugAccess, Readiness};
 use daemon::flags;
 use daemon::listen::{self, ListenAddress};
 use daemon::signal::Shutdown;
@@ -76,12 +76,11 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
         connections: connections.clone(),
     };
     let pages = admin::ready(readiness.clone()).merge(debug::router(state));
-    tasks.spawn(serve_http(http, pages, stopped.clone()));
-    tasks.spawn(serve_http(
-        monitoring,
-        admin::metrics(Arc::new(metrics_registry)),
-        stopped.clone(),
-    ));
+    let metrics_page = admin::metrics(Arc::new(metrics_registry));
+    for (listener, router) in [(http, pages), (monitoring, metrics_page)] {
+        let served = serve_http(listener, router, args.debug_access, stopped.clone());
+        tasks.spawn(served);
+    }
 
     let source = PilotSource::new(
         handle.clone(),
@@ -241,9 +240,10 @@ async fn first_configuration(sources: FirstBatches, handle: &Handle) {
 async fn serve_http(
     listener: TcpListener,
     router: axum::Router,
+    access: DebugAccess,
     stopped: watch::Receiver<()>,
 ) -> anyhow::Result<()> {
-    admin::serve(listener, router, ended(stopped))
+    admin::serve(listener, router, access, ended(stopped))
         .await
         .context("the HTTP server failed")
 }

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
+use daemon::admin::DebugAccess;
 use daemon::listen::ListenAddress;
 use daemon::logging::LogArgs;
 use daemon::reference::{self, Theirs};
@@ -86,6 +87,9 @@ pub struct ServeArgs {
     /// Where to serve /ready and /debug
     #[arg(long, default_value = "0.0.0.0:8080", value_name = "ADDRESS")]
     pub http_address: ListenAddress,
+    /// Who may see /debug: it shows all that is served
+    #[arg(long, value_enum, default_value_t)]
+    pub debug_access: DebugAccess,
     /// Where to serve /metrics
     #[arg(long, default_value = "0.0.0.0:15014", value_name = "ADDRESS")]
     pub monitoring_address: ListenAddress,

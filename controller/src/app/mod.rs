@@ -143,7 +143,12 @@ async fn serve(args: ServeArgs, ignored: &[String]) -> anyhow::Result<()> {
         reports_seen.clone(),
     );
     let stopped = wait_for_stop(stopping.clone());
-    tasks.spawn(async { Ok(admin::serve(http, router, stopped).await.map(|()| "http")?) });
+    let access = args.debug_access;
+    tasks.spawn(async move {
+        Ok(admin::serve(http, router, access, stopped)
+            .await
+            .map(|()| "http")?)
+    });
 
     if let (Some(client), Some(settings)) = (client, source::settings(&args.status, &scope)) {
         let inputs = (served_seen, reports_seen);

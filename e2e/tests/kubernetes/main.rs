@@ -80,6 +80,9 @@ fn trials(cluster: Option<&Arc<Cluster>>) -> Vec<Trial> {
         test("rights: what the accounts may do", |client| {
             Box::pin(rights::listed(client))
         }),
+        test("rights: what other Pods are told", |client| {
+            Box::pin(rights::ports(client))
+        }),
         test("certificates: replaced under traffic", |client| {
             Box::pin(certificates::rotated(client))
         }),

@@ -1,8 +1,10 @@
-//! What the accounts of the chart may do. More than this is a decision, not an accident.
+//! What the accounts of the chart may do, and what its Pods tell whom. More than this is a decision, not an accident.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Result, ensure};
+use e2e::http::{Exchange, Target};
 use e2e::kube::Client;
 
 use crate::release::{self, CONTROLLER, GATEWAY, NAMESPACE};
@@ -45,6 +47,33 @@ pub(crate) async fn listed(client: Client) -> Result<()> {
         let found = parse(&client.kubectl(&list).await?);
         let expected: BTreeSet<String> = expected.iter().map(|line| (*line).to_owned()).collect();
         ensure!(found == expected, "{account} may do this:\n{found:#?}");
+    }
+    Ok(())
+}
+
+/// What shows configs without asking who wants them does not answer other Pods; the rest does.
+pub(crate) async fn ports(client: Client) -> Result<()> {
+    release::with(&client, &[]).await?;
+    let selector = format!("app={CONTROLLER}");
+    let path = "jsonpath={.items[0].status.podIP}";
+    let list = ["get", "pods", "-n", NAMESPACE, "-l", &selector, "-o", path];
+    let pod: IpAddr = client.kubectl(&list).await?.parse()?;
+    for port in [15010, 15051] {
+        let connected = Target::plain(SocketAddr::new(pod, port)).connect().await;
+        ensure!(connected.is_err(), "port {port} is open to other Pods");
+    }
+    for (port, path, expected) in [
+        (8888, "/debug/configz", 403),
+        (8888, "/debug", 403),
+        (8080, "/debug/config_dump", 403),
+        (8888, "/metrics", 200),
+        (8080, "/ready", 200),
+        (15014, "/metrics", 200),
+    ] {
+        let target = Target::plain(SocketAddr::new(pod, port));
+        let answer = Exchange::get("localhost", path).send(&target).await?;
+        let status = answer.status;
+        ensure!(status == expected, "{port}{path} answers {status}");
     }
     Ok(())
 }

@@ -1,12 +1,16 @@
 //! Admin HTTP endpoints that look alike on both tiers: `/ready`, `/metrics` and the index under `/debug`.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use clap::ValueEnum;
 use prometheus_client::encoding::prometheus_text;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
@@ -90,6 +94,37 @@ pub fn json(value: &impl Serialize) -> Response {
     }
 }
 
+/// Who may see the pages below `/debug`. They show all that is served, values of headers included, so in a cluster not every Pod
+/// that can connect should.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DebugAccess {
+    /// Peers on loopback: whoever may `kubectl port-forward` to the Pod.
+    #[default]
+    Loopback,
+    /// Everybody who can connect.
+    All,
+}
+
+impl DebugAccess {
+    fn allows(self, path: &str, peer: SocketAddr) -> bool {
+        let debug = path == "/debug" || path.starts_with("/debug/");
+        !debug || self == Self::All || peer.ip().to_canonical().is_loopback()
+    }
+}
+
+async fn guard(
+    State(access): State<DebugAccess>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if access.allows(request.uri().path(), peer) {
+        return next.run(request).await;
+    }
+    let hint = "pages below /debug are for loopback only: use `kubectl port-forward`, or --debug-access all\n";
+    (StatusCode::FORBIDDEN, hint).into_response()
+}
+
 /// Serves the endpoints until `stop` completes.
 ///
 /// # Errors
@@ -97,11 +132,16 @@ pub fn json(value: &impl Serialize) -> Response {
 pub async fn serve(
     listener: TcpListener,
     router: Router,
+    access: DebugAccess,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    axum::serve(listener, router)
-        .with_graceful_shutdown(stop)
-        .await
+    let router = router.layer(middleware::from_fn_with_state(access, guard));
+    axum::serve(
+        listener,
+        router.into_make_service_with_connect_info::<SocketAddr>(),
+    )
+    .with_graceful_shutdown(stop)
+    .await
 }
 
 #[cfg(test)]
@@ -119,6 +159,24 @@ mod tests {
         answer
     }
 
+    #[test]
+    fn debug_pages_are_for_loopback_unless_opened() {
+        let near: [SocketAddr; 3] =
+            ["127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"].map(|a| a.parse().unwrap());
+        let far: SocketAddr = "10.0.0.7:1".parse().unwrap();
+        for path in ["/debug", "/debug/", "/debug/configz"] {
+            assert!(
+                near.iter()
+                    .all(|peer| DebugAccess::Loopback.allows(path, *peer))
+            );
+            assert!(!DebugAccess::Loopback.allows(path, far));
+            assert!(DebugAccess::All.allows(path, far));
+        }
+        for path in ["/ready", "/metrics"] {
+            assert!(DebugAccess::Loopback.allows(path, far));
+        }
+    }
+
     #[tokio::test]
     async fn endpoints_answer() {
         let readiness = Readiness::waiting_for("first load");
@@ -131,7 +189,8 @@ mod tests {
             .merge(debug_index(&[("/debug/x", "what x shows")]));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(serve(listener, router, std::future::pending()));
+        let access = DebugAccess::Loopback;
+        tokio::spawn(serve(listener, router, access, std::future::pending()));
         let answer = fetch(address, "/ready").await;
         assert!(
             answer.starts_with("HTTP/1.1 503") && answer.ends_with("first load\n"),

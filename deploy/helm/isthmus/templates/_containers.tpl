@@ -5,6 +5,7 @@
   {{- include "isthmus.imageFields" (list . .Values.controller) | nindent 2 }}
   args:
     - serve
+    - --mcp-address={{ ternary "0.0.0.0" "127.0.0.1" (eq (include "isthmus.mcpExposed" .) "true") }}:15051
     - --ingress-class={{ .Values.global.ingressClass }}
     - --watch-namespace={{ .Values.global.watchNamespace }}
     - --enable-status={{ .Values.global.enableStatus }}
@@ -24,7 +25,9 @@
     {{- include "isthmus.env" .Values.controller.env | nindent 4 }}
   ports:
     - { name: http, containerPort: 8888 }
+    {{- if include "isthmus.mcpExposed" . }}
     - { name: grpc-mcp, containerPort: 15051 }
+    {{- end }}
   {{- include "isthmus.probes" (dict "ready" 8888 "live" 8888) | nindent 2 }}
   securityContext:
     {{- include "isthmus.containerSecurity" .Values.controller.securityContext | nindent 4 }}

@@ -20,6 +20,11 @@ higress: {{ (index . 0).Release.Namespace }}-{{ index . 1 }}
 {{ .Release.Namespace }}-{{ .Values.gateway.name }}
 {{- end }}
 
+{{/* "true" when others than the pilot beside it may ask the controller for its configs, which nothing protects. */}}
+{{- define "isthmus.mcpExposed" -}}
+{{- if or .Values.pilot.separate .Values.controller.mcp.exposed }}true{{ end }}
+{{- end }}
+
 {{/* Name of an image; call with (list . .Values.controller). */}}
 {{- define "isthmus.image" -}}
 {{- $root := index . 0 }}{{ $part := index . 1 -}}
