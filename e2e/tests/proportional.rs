@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use e2e::bench::client::{Client, Event, Expected, node};
+use e2e::bench::client::{Client, Event, Expected, bootstrap, node};
 use e2e::bench::generate::{Generated, Plan};
-use e2e::process::{self, wait_until};
-use e2e::stack::{Options, Port, Stack, programs};
+use e2e::process::wait_until;
+use e2e::stack::{Options, Port, Stack};
 use e2e::trial::{self, Needs};
 use tokio::sync::mpsc;
 
@@ -176,15 +176,7 @@ impl World {
         let generated = PLAN.write(&stack.config_dir())?;
         stack.start_controller()?;
         stack.start_pilot()?;
-        let args = [
-            "bootstrap",
-            "--xds-address",
-            "127.0.0.1:1",
-            "--admin-port",
-            "1",
-        ]
-        .map(str::to_owned);
-        let bootstrap = serde_json::from_slice(&process::run(&programs()?.pilot, &args).await?)?;
+        let bootstrap = bootstrap().await?;
         let expected = Expected {
             routes: PLAN.routes,
             endpoints: PLAN.services,

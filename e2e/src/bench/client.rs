@@ -18,6 +18,8 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::subscriptions::Subscriptions;
 pub use super::subscriptions::Type;
+use crate::process;
+use crate::stack::programs;
 
 /// Flow control windows, as large as Envoy's.
 const WINDOW: u32 = 16 << 20;
@@ -187,6 +189,22 @@ async fn connect(address: SocketAddr) -> Result<Channel> {
             Err(_) => tokio::time::sleep(RETRY).await,
         }
     }
+}
+
+/// The bootstrap that pilot prints for a gateway with default values.
+///
+/// # Errors
+/// Pilot has not been built, or fails.
+pub async fn bootstrap() -> Result<serde_json::Value> {
+    let args = [
+        "bootstrap",
+        "--xds-address",
+        "127.0.0.1:1",
+        "--admin-port",
+        "1",
+    ];
+    let text = process::run(&programs()?.pilot, &args.map(str::to_owned)).await?;
+    Ok(serde_json::from_slice(&text)?)
 }
 
 /// The node of client `number`, made from a bootstrap that pilot printed.

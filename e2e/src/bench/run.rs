@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use tokio::sync::mpsc;
 
-use super::client::{Client, Event, Expected, node};
+use super::client::{Client, Event, Expected, bootstrap, node};
 use super::generate::{Generated, Plan};
 use super::kubernetes::Cluster;
 use super::report::{Changes, ClientsReport, Report};
 use super::usage;
 use crate::http::{Exchange, Target};
 use crate::process;
-use crate::stack::{Port, Stack, programs};
+use crate::stack::{Port, Stack};
 
 /// How long to wait for what must come.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -108,15 +108,7 @@ impl Bench {
             eprintln!("bench: creating the objects");
             objects = cluster.load(&stack).await?;
         }
-        let args = [
-            "bootstrap",
-            "--xds-address",
-            "127.0.0.1:1",
-            "--admin-port",
-            "1",
-        ]
-        .map(str::to_owned);
-        let bootstrap = serde_json::from_slice(&process::run(&programs()?.pilot, &args).await?)?;
+        let bootstrap = bootstrap().await?;
         let (sender, events) = mpsc::channel(EVENTS * settings.clients.max(1));
         let clients = Vec::new();
         Ok(Self {

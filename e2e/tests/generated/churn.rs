@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use e2e::api_server::ApiServer;
-use e2e::bench::client::{Client, Expected, node};
+use e2e::bench::client::{Client, Expected, bootstrap, node};
 use e2e::dump::{Dump, page};
 use e2e::objects::{Object, Objects};
-use e2e::process::{self, wait_until};
+use e2e::process::wait_until;
 use e2e::scenario;
-use e2e::stack::{Options, Port, Stack, programs};
+use e2e::stack::{Options, Port, Stack};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -114,15 +114,7 @@ pub(crate) async fn churn() -> Result<()> {
 async fn follow(options: Options) -> Result<(Stack, Client)> {
     let mut stack = Stack::new(options)?;
     stack.start_control_plane().await?;
-    let args = [
-        "bootstrap",
-        "--xds-address",
-        "127.0.0.1:1",
-        "--admin-port",
-        "1",
-    ];
-    let bootstrap = process::run(&programs()?.pilot, &args.map(str::to_owned)).await?;
-    let node = node(&serde_json::from_slice(&bootstrap)?, 0)?;
+    let node = node(&bootstrap().await?, 0)?;
     let (sender, mut events) = mpsc::channel(64);
     tokio::spawn(async move { while events.recv().await.is_some() {} });
     let address = stack.address(Port::Grpc);
