@@ -1,6 +1,6 @@
 //! An API server as a source of typed objects: the Kubernetes twin of `manifest-dir`.
 //!
-//! In: the caller's [`KindTable`](manifest_dir::KindTable), the namespaces to watch and a connection. Out: the same
+//! In: the caller's [`KindTable`], the namespaces to watch and a connection. Out: the same
 //! [`Change`](manifest_dir::Change)s as those of a directory. The first one is the complete state over all kinds, later
 //! ones are differences.
 //!
