@@ -4,21 +4,19 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail};
 use rcgen::KeyPair;
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 use crate::audit::{self, Calls, USERS};
 use crate::envoy::workspace;
 use crate::ports::PortBlock;
-use crate::process::{Process, wait_until};
+use crate::process::{self, Process, wait_until};
 
 /// How long the API may take to answer after its start.
 const START_LIMIT: Duration = Duration::from_secs(120);
@@ -224,7 +222,17 @@ impl ApiServer {
     /// # Errors
     /// It ends without success; the message holds what it said.
     pub async fn kubectl(&self, args: &[&str]) -> Result<String> {
-        kubectl(&self.programs.kubectl, &self.kubeconfig(), args, "").await
+        self.kubectl_with(args, "").await
+    }
+
+    async fn kubectl_with(&self, args: &[&str], input: &str) -> Result<String> {
+        let mut command = Command::new(&self.programs.kubectl);
+        command
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig())
+            .args(args);
+        let said = process::output(&mut command, input).await?;
+        Ok(String::from_utf8_lossy(&said).into_owned())
     }
 
     /// Applies manifests.
@@ -233,8 +241,7 @@ impl ApiServer {
     /// The API server refuses one.
     pub async fn apply(&self, manifests: &str) -> Result<()> {
         let args = ["apply", "--server-side", "-f", "-"];
-        kubectl(&self.programs.kubectl, &self.kubeconfig(), &args, manifests).await?;
-        Ok(())
+        self.kubectl_with(&args, manifests).await.map(drop)
     }
 
     /// An object, given as `kind/name`, in the namespace `default` unless `args` say otherwise.
@@ -250,29 +257,4 @@ impl ApiServer {
 fn flags(pairs: &[(&str, String)]) -> Vec<String> {
     let flag = |(name, value): &(&str, String)| format!("--{name}={value}");
     pairs.iter().map(flag).collect()
-}
-
-async fn kubectl(program: &Path, kubeconfig: &Path, args: &[&str], input: &str) -> Result<String> {
-    let mut child = Command::new(program)
-        .arg("--kubeconfig")
-        .arg(kubeconfig)
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .context("cannot start kubectl")?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(input.as_bytes()).await?;
-    }
-    let done = child.wait_with_output().await?;
-    let said = String::from_utf8_lossy(&done.stderr);
-    ensure!(
-        done.status.success(),
-        "kubectl {}: {}",
-        args.join(" "),
-        said.trim()
-    );
-    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }

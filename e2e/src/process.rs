@@ -1,5 +1,6 @@
 //! A child process whose output goes to a file and that ends with its owner.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
@@ -150,24 +152,44 @@ pub fn tail(text: &str, count: usize) -> String {
 /// Runs `program` to its end and returns its standard output.
 ///
 /// # Errors
-/// It cannot be started or ends without success; the message holds its standard error.
+/// As in [`output`].
 pub async fn run(program: &Path, args: &[String]) -> Result<Vec<u8>> {
-    let done = Command::new(program)
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .await;
-    let done = done.with_context(|| format!("cannot start {}", program.display()))?;
+    output(Command::new(program).args(args), "").await
+}
+
+/// Runs a command to its end with `input`, and returns its standard output.
+///
+/// # Errors
+/// It cannot be started or ends without success; the message holds its standard error.
+pub async fn output(command: &mut Command, input: &str) -> Result<Vec<u8>> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .with_context(|| format!("cannot start {}", shown(command)))?;
+    let mut stdin = child.stdin.take().context("the input is a pipe")?;
+    let write = async {
+        // A program that has seen enough closes its input; its exit status says whether that was right.
+        stdin.write_all(input.as_bytes()).await.ok();
+        drop(stdin);
+    };
+    let (done, ()) = tokio::join!(child.wait_with_output(), write);
+    let done = done?;
     if !done.status.success() {
         let error = String::from_utf8_lossy(&done.stderr);
-        bail!(
-            "{} {} failed ({}):\n{error}",
-            program.display(),
-            args.join(" "),
-            done.status
-        );
+        bail!("{} failed ({}):\n{error}", shown(command), done.status);
     }
     Ok(done.stdout)
+}
+
+/// A command as it is typed.
+fn shown(command: &Command) -> String {
+    let command = command.as_std();
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<_> = words.map(OsStr::to_string_lossy).collect();
+    words.join(" ")
 }
 
 /// Waits until `check` gives a value, looking at it again every few milliseconds.
@@ -177,6 +199,19 @@ pub async fn run(program: &Path, args: &[String]) -> Result<Vec<u8>> {
 pub async fn wait_until<T>(
     what: &str,
     limit: Duration,
+    check: impl AsyncFnMut() -> Option<T>,
+) -> Result<T> {
+    wait_polling(what, limit, POLL, check).await
+}
+
+/// Like [`wait_until`], with a pause of `poll` between two looks, for those that cost something.
+///
+/// # Errors
+/// `limit` passes first; `what` is named in the message.
+pub async fn wait_polling<T>(
+    what: &str,
+    limit: Duration,
+    poll: Duration,
     mut check: impl AsyncFnMut() -> Option<T>,
 ) -> Result<T> {
     let start = Instant::now();
@@ -187,7 +222,7 @@ pub async fn wait_until<T>(
         if start.elapsed() > limit {
             bail!("not within {limit:?}: {what}");
         }
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(poll).await;
     }
 }
 

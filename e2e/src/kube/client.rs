@@ -1,13 +1,13 @@
 //! kubectl and helm, as a user runs them.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 use serde_json::Value;
-use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
+
+use crate::process::{self, wait_polling};
 
 /// How long a condition may take unless a test says otherwise.
 pub const LIMIT: Duration = Duration::from_secs(90);
@@ -34,7 +34,7 @@ impl Client {
     /// # Errors
     /// It ends without success; the message holds what it said.
     pub async fn kubectl(&self, args: &[&str]) -> Result<String> {
-        self.run("kubectl", args, None).await
+        self.run("kubectl", args, "").await
     }
 
     /// Runs helm.
@@ -42,7 +42,7 @@ impl Client {
     /// # Errors
     /// It ends without success; the message holds what it said.
     pub async fn helm(&self, args: &[&str]) -> Result<String> {
-        self.run("helm", args, None).await
+        self.run("helm", args, "").await
     }
 
     /// Runs kubectl with `text` as its input.
@@ -50,7 +50,7 @@ impl Client {
     /// # Errors
     /// It ends without success; the message holds what it said.
     pub async fn kubectl_with(&self, args: &[&str], text: &str) -> Result<String> {
-        self.run("kubectl", args, Some(text)).await
+        self.run("kubectl", args, text).await
     }
 
     /// Applies manifests.
@@ -111,21 +111,8 @@ impl Client {
     ///
     /// # Errors
     /// Not within [`LIMIT`]; `what` is named in the message.
-    pub async fn until<T>(
-        &self,
-        what: &str,
-        mut look: impl AsyncFnMut() -> Option<T>,
-    ) -> Result<T> {
-        let start = Instant::now();
-        loop {
-            if let Some(found) = look().await {
-                return Ok(found);
-            }
-            if start.elapsed() > LIMIT {
-                bail!("not within {LIMIT:?}: {what}");
-            }
-            tokio::time::sleep(POLL).await;
-        }
+    pub async fn until<T>(&self, what: &str, look: impl AsyncFnMut() -> Option<T>) -> Result<T> {
+        wait_polling(what, LIMIT, POLL, look).await
     }
 
     /// Makes a namespace, empty: one of the same name that an earlier run left is removed first.
@@ -211,36 +198,10 @@ impl Client {
         text
     }
 
-    async fn run(&self, program: &str, args: &[&str], input: Option<&str>) -> Result<String> {
-        let mut child = Command::new(self.programs.join(program))
-            .args(args)
-            .env("KUBECONFIG", &self.kubeconfig)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .with_context(|| format!("cannot start {program}"))?;
-        let mut stdin = child.stdin.take().context("the input is a pipe")?;
-        let write = async {
-            // A program that has seen enough closes its input; its exit status says whether that was right.
-            stdin
-                .write_all(input.unwrap_or_default().as_bytes())
-                .await
-                .ok();
-            drop(stdin);
-        };
-        let (done, ()) = tokio::join!(child.wait_with_output(), write);
-        let done = done?;
-        if !done.status.success() {
-            let said = String::from_utf8_lossy(&done.stderr);
-            bail!(
-                "{program} {} ({}): {}",
-                args.join(" "),
-                done.status,
-                said.trim()
-            );
-        }
-        Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+    async fn run(&self, program: &str, args: &[&str], input: &str) -> Result<String> {
+        let mut command = Command::new(self.programs.join(program));
+        command.args(args).env("KUBECONFIG", &self.kubeconfig);
+        let said = process::output(&mut command, input).await?;
+        Ok(String::from_utf8_lossy(&said).into_owned())
     }
 }

@@ -17,30 +17,26 @@ const SECRET: &str = "shop-tls";
 
 /// A host's Secret is made, replaced twice, deleted and made again.
 pub(crate) async fn rotated(client: Client) -> Result<()> {
-    let run = async {
-        release::with(&client, &[]).await?;
-        let plain = release::target(&client).await?;
-        let tenant = Tenant::new(&client, "rotation", &plain).await?;
-        let target = Target::tls(SocketAddr::new(plain.address.ip(), 443), &tenant.host);
-        let host = Host {
-            client: &client,
-            tenant: &tenant,
-            target: &target,
-        };
-        let first = host.new_certificate().await?;
-        client.apply(&ingress(&tenant)).await?;
-        host.shows(&first).await?;
-        let load = Load::paced(&target, &tenant.host, 4, 25);
-        for _ in 0..2 {
-            let next = host.new_certificate().await?;
-            host.shows(&next).await?;
-            traffic(&load, Duration::from_secs(1)).await?;
-        }
-        load.finish().await.context("certificates were replaced")?;
-        tenant.remove(&client).await
+    release::with(&client, &[]).await?;
+    let plain = release::target(&client).await?;
+    let tenant = Tenant::new(&client, "rotation", &plain).await?;
+    let target = Target::tls(SocketAddr::new(plain.address.ip(), 443), &tenant.host);
+    let host = Host {
+        client: &client,
+        tenant: &tenant,
+        target: &target,
     };
-    let result = run.await;
-    release::explained(&client, result).await
+    let first = host.new_certificate().await?;
+    client.apply(&ingress(&tenant)).await?;
+    host.shows(&first).await?;
+    let load = Load::paced(&target, &tenant.host, 4, 25);
+    for _ in 0..2 {
+        let next = host.new_certificate().await?;
+        host.shows(&next).await?;
+        traffic(&load, Duration::from_secs(1)).await?;
+    }
+    load.finish().await.context("certificates were replaced")?;
+    tenant.remove(&client).await
 }
 
 struct Host<'t> {

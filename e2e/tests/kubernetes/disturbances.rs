@@ -56,19 +56,15 @@ impl<'c> Stage<'c> {
     }
 }
 
-/// Runs `happen` on a stage and explains what failed.
+/// Runs `happen` on a stage.
 async fn on_stage(
     client: Client,
     name: &str,
     happen: impl AsyncFnOnce(&Stage<'_>) -> Result<()>,
 ) -> Result<()> {
-    let run = async {
-        let stage = Stage::set(&client, name).await?;
-        happen(&stage).await?;
-        stage.clear().await
-    };
-    let result = run.await;
-    release::explained(&client, result).await
+    let stage = Stage::set(&client, name).await?;
+    happen(&stage).await?;
+    stage.clear().await
 }
 
 /// An Ingress is edited, renamed and deleted.

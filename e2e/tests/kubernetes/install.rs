@@ -24,25 +24,16 @@ pub(crate) async fn from_nothing(client: Client) -> Result<()> {
     ];
     client.helm(&uninstall).await?;
     client.fresh_namespace(NAMESPACE).await?;
-    let result = first_answer(&client).await;
-    release::explained(&client, result).await
-}
-
-async fn first_answer(client: &Client) -> Result<()> {
-    release::helm(client, &["install"], kube::TAG, &[]).await?;
-    let target = release::target(client).await?;
-    let tenant = Tenant::new(client, "first", &target).await?;
-    let address = target.address.ip().to_string();
-    let status = async || {
-        let ingress = client.get(&tenant.namespace, "ingress/shop").await.ok()?;
-        let ip = ingress["status"]["loadBalancer"]["ingress"][0]["ip"].as_str()?;
-        (ip == address).then_some(())
-    };
-    client
-        .until("the address in the Ingress's status", status)
-        .await?;
+    release::helm(&client, &["install"], kube::TAG, &[]).await?;
+    let target = release::target(&client).await?;
+    let tenant = Tenant::new(&client, "first", &target).await?;
+    let (address, gateway) = (tenant.status(&client, "shop").await?, target.address.ip());
+    ensure!(
+        address == gateway.to_string(),
+        "the status says {address}, the gateway has {gateway}"
+    );
     client.helm(&["test", "isthmus", "-n", NAMESPACE]).await?;
-    tenant.remove(client).await
+    tenant.remove(&client).await
 }
 
 /// Other numbers of gateways, other values and another image, while 200 requests a second are sent: none fails.
@@ -50,8 +41,7 @@ pub(crate) async fn upgrades(client: Client) -> Result<()> {
     release::with(&client, &["gateway.replicas=1"]).await?;
     let target = release::target(&client).await?;
     let tenant = Tenant::new(&client, "upgrades", &target).await?;
-    let result = upgrade_under_traffic(&client, &tenant, &target).await;
-    release::explained(&client, result).await?;
+    upgrade_under_traffic(&client, &tenant, &target).await?;
     tenant.remove(&client).await
 }
 

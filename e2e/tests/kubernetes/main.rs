@@ -10,7 +10,6 @@ mod replicas;
 mod rights;
 mod variants;
 
-use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -57,69 +56,95 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-type Test = fn(Client) -> Pin<Box<dyn Future<Output = Result<()>>>>;
-
 fn trials(cluster: Option<&Arc<Cluster>>) -> Vec<Trial> {
     let accepted = chart::value_files().into_iter().map(|file| {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let name = format!("chart: {name} is accepted by the API server");
         trial(name, cluster, move |client| chart::accepted(client, file))
     });
-    let test = |name: &str, test: Test| trial(name, cluster, test);
     let others = [
-        test("chart: misspelt values are refused", |client| {
-            Box::pin(chart::misspelt(client))
-        }),
-        test("pods: two echo Pods behind a load balancer", |client| {
-            Box::pin(pods::echo(client))
-        }),
-        test(
+        trial(
+            "chart: misspelt values are refused",
+            cluster,
+            chart::misspelt,
+        ),
+        trial(
+            "pods: two echo Pods behind a load balancer",
+            cluster,
+            pods::echo,
+        ),
+        on_release(
             "helm: install, from nothing to the first answer",
-            |client| Box::pin(install::from_nothing(client)),
+            cluster,
+            install::from_nothing,
         ),
-        test("rights: what the accounts may do", |client| {
-            Box::pin(rights::listed(client))
-        }),
-        test("rights: what other Pods are told", |client| {
-            Box::pin(rights::ports(client))
-        }),
-        test("certificates: replaced under traffic", |client| {
-            Box::pin(certificates::rotated(client))
-        }),
-        test("objects: edited, renamed, deleted", |client| {
-            Box::pin(disturbances::objects(client))
-        }),
-        test("backends: scaled, rolled, killed", |client| {
-            Box::pin(disturbances::backends(client))
-        }),
-        test("namespace: deleted and made again", |client| {
-            Box::pin(disturbances::namespace(client))
-        }),
-        test("API server and etcd: killed and restarted", |client| {
-            Box::pin(disturbances::api_server(client))
-        }),
-        test("control plane: killed", |client| {
-            Box::pin(disturbances::control_plane(client))
-        }),
-        test("helm: upgrades under traffic", |client| {
-            Box::pin(install::upgrades(client))
-        }),
-        test(
+        on_release("rights: what the accounts may do", cluster, rights::listed),
+        on_release("rights: what other Pods are told", cluster, rights::ports),
+        on_release(
+            "certificates: replaced under traffic",
+            cluster,
+            certificates::rotated,
+        ),
+        on_release(
+            "objects: edited, renamed, deleted",
+            cluster,
+            disturbances::objects,
+        ),
+        on_release(
+            "backends: scaled, rolled, killed",
+            cluster,
+            disturbances::backends,
+        ),
+        on_release(
+            "namespace: deleted and made again",
+            cluster,
+            disturbances::namespace,
+        ),
+        on_release(
+            "API server and etcd: killed and restarted",
+            cluster,
+            disturbances::api_server,
+        ),
+        on_release(
+            "control plane: killed",
+            cluster,
+            disturbances::control_plane,
+        ),
+        on_release("helm: upgrades under traffic", cluster, install::upgrades),
+        on_release(
             "replicas: both serve, one writes, either may die",
-            |client| Box::pin(replicas::either_may_die(client)),
+            cluster,
+            replicas::either_may_die,
         ),
-        test(
+        on_release(
             "values: DaemonSet, low ports as root, SotW, policies",
-            |client| Box::pin(variants::daemon_set(client)),
+            cluster,
+            variants::daemon_set,
         ),
-        test("values: one namespace, rights in it only", |client| {
-            Box::pin(variants::one_namespace(client))
-        }),
-        test("helm: uninstall leaves nothing", |client| {
-            Box::pin(install::uninstall(client))
-        }),
+        on_release(
+            "values: one namespace, rights in it only",
+            cluster,
+            variants::one_namespace,
+        ),
+        on_release(
+            "helm: uninstall leaves nothing",
+            cluster,
+            install::uninstall,
+        ),
     ];
     accepted.chain(others).collect()
+}
+
+/// A trial on the chart's release, whose Pods explain what fails.
+fn on_release<F>(
+    name: &str,
+    cluster: Option<&Arc<Cluster>>,
+    test: impl FnOnce(Client) -> F + Send + 'static,
+) -> Trial
+where
+    F: Future<Output = Result<()>>,
+{
+    trial(name, cluster, |client| release::explained(client, test))
 }
 
 fn trial<F>(

@@ -1,6 +1,7 @@
 //! The chart's release that the trials share, and tenants with two echo Pods and an Ingress each.
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -71,12 +72,48 @@ pub(crate) async fn with(client: &Client, sets: &[&str]) -> Result<()> {
     .await
 }
 
-/// Adds what the Pods of the release say to an error.
-pub(crate) async fn explained(client: &Client, result: Result<()>) -> Result<()> {
-    match result {
+/// Runs a trial; when it fails, adds what the Pods of the release say.
+///
+/// # Errors
+/// Those of the trial.
+pub(crate) async fn explained<F>(client: Client, test: impl FnOnce(Client) -> F) -> Result<()>
+where
+    F: Future<Output = Result<()>>,
+{
+    match test(client.clone()).await {
         Ok(()) => Ok(()),
         Err(error) => Err(error.context(client.describe_pods(NAMESPACE).await)),
     }
+}
+
+/// Pods of the release that are not about to end, by name, with their addresses.
+///
+/// # Errors
+/// One has no address yet.
+pub(crate) async fn pods(client: &Client, app: &str) -> Result<BTreeMap<String, IpAddr>> {
+    let selector = format!("app={app}");
+    let list = [
+        "get", "pods", "-n", NAMESPACE, "-l", &selector, "-o", "json",
+    ];
+    let list: serde_json::Value = serde_json::from_str(&client.kubectl(&list).await?)?;
+    let pods = list["items"].as_array().into_iter().flatten();
+    let running = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+    running
+        .map(|pod| {
+            let name = pod["metadata"]["name"].as_str().context("no name")?;
+            let address = pod["status"]["podIP"].as_str().context("no address")?;
+            Ok((name.to_owned(), address.parse()?))
+        })
+        .collect()
+}
+
+/// A page of a Pod.
+///
+/// # Errors
+/// It does not answer.
+pub(crate) async fn page(pod: IpAddr, port: u16, path: &str) -> Result<Answer> {
+    let target = Target::plain(SocketAddr::new(pod, port));
+    Exchange::get("localhost", path).send(&target).await
 }
 
 /// The gateways' address.
@@ -150,6 +187,22 @@ impl Tenant {
         let what = format!("{} answers {status}", self.host);
         let done = client.until(&what, look).await;
         done.with_context(|| format!("last answer of {}: {last}", self.host))
+    }
+
+    /// Waits for an address in the status of one of its Ingresses, and returns it.
+    ///
+    /// # Errors
+    /// There is none in time.
+    pub(crate) async fn status(&self, client: &Client, name: &str) -> Result<String> {
+        let object = format!("ingress/{name}");
+        let look = async || {
+            let ingress = client.get(&self.namespace, &object).await.ok()?;
+            let address = &ingress["status"]["loadBalancer"]["ingress"][0]["ip"];
+            Some(address.as_str()?.to_owned())
+        };
+        client
+            .until(&format!("an address in the status of {name}"), look)
+            .await
     }
 
     /// Sends a request to its host.

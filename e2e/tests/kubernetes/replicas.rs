@@ -1,15 +1,16 @@
 //! Two replicas of each tier: both serve, one writes, and either may die.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use e2e::http::{Exchange, Target};
+use e2e::http::Target;
 use e2e::kube::Client;
+use e2e::stack::sum_metric;
 use rustix::process::{Pid, Signal};
 
-use crate::release::{self, CONTROLLER, NAMESPACE, Tenant, ingress, traffic};
+use crate::release::{self, CONTROLLER, NAMESPACE, Tenant, ingress, page, pods, traffic};
 
 /// Name of the separate pilot.
 const PILOT: &str = "higress-pilot";
@@ -22,11 +23,7 @@ const PILOT_MONITORING: u16 = 15014;
 
 /// Two controllers, two pilots, two gateways.
 pub(crate) async fn either_may_die(client: Client) -> Result<()> {
-    let result = run(&client).await;
-    release::explained(&client, result).await
-}
-
-async fn run(client: &Client) -> Result<()> {
+    let client = &client;
     let values = [
         "controller.replicas=2",
         "pilot.separate=true",
@@ -47,7 +44,7 @@ async fn run(client: &Client) -> Result<()> {
 
 /// Status is written by the holder of the Lease only, while both are ready and serve pilots.
 async fn one_writes(client: &Client, tenant: &Tenant) -> Result<()> {
-    status(client, tenant, "shop").await?;
+    tenant.status(client, "shop").await?;
     let leader = leader(client).await.context("nobody leads")?;
     let wrote = writes(client, &leader).await?;
     ensure!(wrote[&true] > 0.0, "the leader wrote nothing");
@@ -67,8 +64,8 @@ async fn writes(client: &Client, leader: &str) -> Result<BTreeMap<bool, f64>> {
             leads == (name == leader),
             "{name}: leads {leads}, the Lease says {leader}"
         );
-        let ready = get(*address, CONTROLLER_HTTP, "/ready").await?;
-        ensure!(ready.0 == 200, "{name} is not ready: {}", ready.1);
+        let ready = page(*address, CONTROLLER_HTTP, "/ready").await?;
+        ensure!(ready.status == 200, "{name} is not ready: {}", ready.text());
         wrote.insert(leads, count);
     }
     Ok(wrote)
@@ -85,7 +82,7 @@ async fn controller_hangs(client: &Client, tenant: &Tenant, target: &Target) -> 
     let during = async {
         let manifest = ingress(&tenant.namespace, "while-hung", host, "/");
         client.apply(&manifest).await?;
-        status(client, tenant, "while-hung").await?;
+        tenant.status(client, "while-hung").await?;
         let took = since.elapsed();
         ensure!(took < TAKEOVER, "status was written after {took:?}");
         let there = Tenant {
@@ -130,7 +127,7 @@ async fn controller_dies(client: &Client, tenant: &Tenant) -> Result<()> {
     let name = "second";
     let manifest = ingress(&tenant.namespace, name, "second.example.com", "/");
     client.apply(&manifest).await?;
-    status(client, tenant, name).await?;
+    tenant.status(client, name).await?;
     let took = killed.elapsed();
     ensure!(took < TAKEOVER, "status was written after {took:?}");
     let after = leader(client).await.context("nobody leads")?;
@@ -181,18 +178,6 @@ async fn kill(client: &Client, pod: &str) -> Result<()> {
     client.kubectl(&args).await.map(drop)
 }
 
-/// Waits for the address in an Ingress's status.
-async fn status(client: &Client, tenant: &Tenant, name: &str) -> Result<()> {
-    let object = format!("ingress/{name}");
-    let look = async || {
-        let ingress = client.get(&tenant.namespace, &object).await.ok()?;
-        ingress["status"]["loadBalancer"]["ingress"][0]["ip"]
-            .is_string()
-            .then_some(())
-    };
-    client.until(&format!("status of {name}"), look).await
-}
-
 /// Pod that holds the Lease; each run of it has a name of its own there, `POD_NUMBER`.
 async fn leader(client: &Client) -> Option<String> {
     let lease = client
@@ -203,39 +188,9 @@ async fn leader(client: &Client) -> Option<String> {
     Some(holder.rsplit_once('_')?.0.to_owned())
 }
 
-/// Ready Pods by name, with their addresses.
-async fn pods(client: &Client, app: &str) -> Result<BTreeMap<String, IpAddr>> {
-    let selector = format!("app={app}");
-    let list = [
-        "get", "pods", "-n", NAMESPACE, "-l", &selector, "-o", "json",
-    ];
-    let list: serde_json::Value = serde_json::from_str(&client.kubectl(&list).await?)?;
-    let pods = list["items"].as_array().into_iter().flatten();
-    let running = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
-    running
-        .map(|pod| {
-            let name = pod["metadata"]["name"].as_str().context("no name")?;
-            let address = pod["status"]["podIP"].as_str().context("no address")?;
-            Ok((name.to_owned(), address.parse()?))
-        })
-        .collect()
-}
-
-async fn get(address: IpAddr, port: u16, path: &str) -> Result<(u16, String)> {
-    let target = Target::plain(SocketAddr::new(address, port));
-    let answer = Exchange::get("localhost", path).send(&target).await?;
-    Ok((answer.status, answer.text()))
-}
-
 /// Sum of a metric's series.
 async fn value(address: IpAddr, port: u16, metric: &str) -> Result<f64> {
-    let (status, text) = get(address, port, "/metrics").await?;
-    ensure!(status == 200, "metrics of {address} answered {status}");
-    let series = text.lines().filter(|line| {
-        let rest = line.strip_prefix(metric);
-        rest.is_some_and(|rest| rest.starts_with([' ', '{']))
-    });
-    Ok(series
-        .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
-        .sum())
+    let page = page(address, port, "/metrics").await?;
+    ensure!(page.status == 200, "metrics of {address}: {}", page.status);
+    Ok(sum_metric(&page.text(), metric, ""))
 }

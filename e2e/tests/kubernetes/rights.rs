@@ -1,10 +1,10 @@
 //! What the accounts of the chart may do, and what its Pods tell whom. More than this is a decision, not an accident.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
-use anyhow::{Result, ensure};
-use e2e::http::{Exchange, Target};
+use anyhow::{Context as _, Result, ensure};
+use e2e::http::Target;
 use e2e::kube::Client;
 
 use crate::release::{self, CONTROLLER, GATEWAY, NAMESPACE};
@@ -54,10 +54,8 @@ pub(crate) async fn listed(client: Client) -> Result<()> {
 /// What shows configs without asking who wants them does not answer other Pods; the rest does.
 pub(crate) async fn ports(client: Client) -> Result<()> {
     release::with(&client, &[]).await?;
-    let selector = format!("app={CONTROLLER}");
-    let path = "jsonpath={.items[0].status.podIP}";
-    let list = ["get", "pods", "-n", NAMESPACE, "-l", &selector, "-o", path];
-    let pod: IpAddr = client.kubectl(&list).await?.parse()?;
+    let pods = release::pods(&client, CONTROLLER).await?;
+    let pod = *pods.values().next().context("no Pod")?;
     for port in [15010, 15051] {
         let connected = Target::plain(SocketAddr::new(pod, port)).connect().await;
         ensure!(connected.is_err(), "port {port} is open to other Pods");
@@ -70,9 +68,7 @@ pub(crate) async fn ports(client: Client) -> Result<()> {
         (8080, "/ready", 200),
         (15014, "/metrics", 200),
     ] {
-        let target = Target::plain(SocketAddr::new(pod, port));
-        let answer = Exchange::get("localhost", path).send(&target).await?;
-        let status = answer.status;
+        let status = release::page(pod, port, path).await?.status;
         ensure!(status == expected, "{port}{path} answers {status}");
     }
     Ok(())

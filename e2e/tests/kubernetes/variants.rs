@@ -13,58 +13,50 @@ pub(crate) async fn daemon_set(client: Client) -> Result<()> {
         "gateway.xdsProtocol=sotw",
         "networkPolicy.enabled=true",
     ];
-    let run = async {
-        release::with(&client, &values).await?;
-        let target = release::target(&client).await?;
-        let tenant = Tenant::new(&client, "daemonset", &target).await?;
-        client.helm(&["test", "isthmus", "-n", NAMESPACE]).await?;
-        tenant.remove(&client).await
-    };
-    let result = run.await;
-    release::explained(&client, result).await
+    release::with(&client, &values).await?;
+    let target = release::target(&client).await?;
+    let tenant = Tenant::new(&client, "daemonset", &target).await?;
+    client.helm(&["test", "isthmus", "-n", NAMESPACE]).await?;
+    tenant.remove(&client).await
 }
 
 /// Only some namespaces are read, with rights in these only.
 pub(crate) async fn one_namespace(client: Client) -> Result<()> {
-    let run = async {
-        client.fresh_namespace("isthmus-watched").await?;
-        release::with(&client, &["global.watchNamespace=isthmus-watched"]).await?;
-        let target = release::target(&client).await?;
-        let tenant = |name: &str| Tenant {
-            namespace: format!("isthmus-{name}"),
-            host: format!("{name}.example.com"),
-        };
-        let (watched, other) = (tenant("watched"), tenant("unwatched"));
-        client.fresh_namespace(&other.namespace).await?;
-        other.fill(&client).await?;
-        watched.fill(&client).await?;
-        watched.answers(&client, &target, 200).await?;
-        other.answers(&client, &target, 404).await?;
-        let who = format!("--as=system:serviceaccount:{NAMESPACE}:{CONTROLLER}");
-        for (namespace, expected) in [(&watched.namespace, "yes"), (&other.namespace, "no")] {
-            let ask = ["auth", "can-i", "list", "secrets", "-n", namespace, &who];
-            // It says no with an exit code.
-            let said = match client.kubectl(&ask).await {
-                Ok(said) => said,
-                Err(error) => format!("{error:#}"),
-            };
-            let found = if said.trim() == "yes" { "yes" } else { "no" };
-            ensure!(found == expected, "secrets of {namespace}: {said}");
-        }
-        let logs = client
-            .kubectl(&[
-                "logs",
-                "-n",
-                NAMESPACE,
-                &format!("deployment/{CONTROLLER}"),
-                "--all-containers",
-            ])
-            .await?;
-        let refused = logs.lines().find(|line| line.contains("forbidden"));
-        ensure!(refused.is_none(), "{}", refused.unwrap_or_default());
-        watched.remove(&client).await?;
-        other.remove(&client).await
+    client.fresh_namespace("isthmus-watched").await?;
+    release::with(&client, &["global.watchNamespace=isthmus-watched"]).await?;
+    let target = release::target(&client).await?;
+    let tenant = |name: &str| Tenant {
+        namespace: format!("isthmus-{name}"),
+        host: format!("{name}.example.com"),
     };
-    let result = run.await;
-    release::explained(&client, result).await
+    let (watched, other) = (tenant("watched"), tenant("unwatched"));
+    client.fresh_namespace(&other.namespace).await?;
+    other.fill(&client).await?;
+    watched.fill(&client).await?;
+    watched.answers(&client, &target, 200).await?;
+    other.answers(&client, &target, 404).await?;
+    let who = format!("--as=system:serviceaccount:{NAMESPACE}:{CONTROLLER}");
+    for (namespace, expected) in [(&watched.namespace, "yes"), (&other.namespace, "no")] {
+        let ask = ["auth", "can-i", "list", "secrets", "-n", namespace, &who];
+        // It says no with an exit code.
+        let said = match client.kubectl(&ask).await {
+            Ok(said) => said,
+            Err(error) => format!("{error:#}"),
+        };
+        let found = if said.trim() == "yes" { "yes" } else { "no" };
+        ensure!(found == expected, "secrets of {namespace}: {said}");
+    }
+    let logs = client
+        .kubectl(&[
+            "logs",
+            "-n",
+            NAMESPACE,
+            &format!("deployment/{CONTROLLER}"),
+            "--all-containers",
+        ])
+        .await?;
+    let refused = logs.lines().find(|line| line.contains("forbidden"));
+    ensure!(refused.is_none(), "{}", refused.unwrap_or_default());
+    watched.remove(&client).await?;
+    other.remove(&client).await
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
+use crate::wire::chain;
+
 /// A server that does not accept a connection within this time counts as away.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -51,19 +53,9 @@ pub async fn connect(
 }
 
 async fn from_file(path: &Path) -> Result<Config, ConnectError> {
-    let failed = |error: kube::config::KubeconfigError| {
-        let mut reason = error.to_string();
-        let mut cause = std::error::Error::source(&error);
-        while let Some(next) = cause {
-            if !reason.contains(&next.to_string()) {
-                reason = format!("{reason}: {next}");
-            }
-            cause = next.source();
-        }
-        ConnectError::Kubeconfig {
-            path: path.to_owned(),
-            reason: reason.replace('\n', " "),
-        }
+    let failed = |error: kube::config::KubeconfigError| ConnectError::Kubeconfig {
+        path: path.to_owned(),
+        reason: chain(&error).replace('\n', " "),
     };
     let kubeconfig = Kubeconfig::read_from(path).map_err(failed)?;
     let options = KubeConfigOptions::default();

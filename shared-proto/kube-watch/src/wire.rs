@@ -33,17 +33,20 @@ pub(crate) fn reason(error: &Error) -> String {
             "the API server does not accept the credentials".to_owned()
         }
         Error::Api(status) => format!("{} ({})", status.message, status.code),
-        error => {
-            let mut text = error.to_string();
-            let mut cause = std::error::Error::source(error);
-            while let Some(next) = cause {
-                let next_text = next.to_string();
-                if !text.contains(&next_text) {
-                    text = format!("{text}: {next_text}");
-                }
-                cause = next.source();
-            }
-            text
-        }
+        error => chain(error),
     }
+}
+
+/// An error with its causes, as far as it does not name them itself.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let next_text = next.to_string();
+        if !text.contains(&next_text) {
+            text = format!("{text}: {next_text}");
+        }
+        cause = next.source();
+    }
+    text
 }
