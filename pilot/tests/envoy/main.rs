@@ -36,9 +36,11 @@ fn main() {
         draining::TESTS,
     ]
     .concat();
+    let ports = Trial::test("ports_are_given_once", || run(proxy::ports_are_given_once));
     let trials = tests
         .into_iter()
         .map(|(name, test)| Trial::test(name, move || run(test)).with_ignored_flag(missing))
+        .chain([ports])
         .collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
