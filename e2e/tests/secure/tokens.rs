@@ -118,6 +118,10 @@ pub(crate) async fn tokens() -> Result<()> {
     gateway.refused(&wrong, NAMESPACE, "bad_token").await?;
     gateway.refused("a.b.c", NAMESPACE, "bad_token").await?;
     let good = token(&api, NAMESPACE, "gateway", "istio-ca").await?;
+    // Says all the right things, and is not signed by the API server.
+    let unsigned = good.rsplit_once('.').context("three parts")?.0;
+    let forged = format!("{unsigned}.c2ln");
+    gateway.refused(&forged, NAMESPACE, "bad_token").await?;
     gateway.refused(&good, "default", "wrong_namespace").await?;
 
     // Ours.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,7 +21,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::listener::SecurePeer;
-use super::tokens::Tokens;
+use super::tokens::{Token, Tokens};
 use crate::metrics::{Metrics, ResultLabel};
 use crate::model::identity::{Account, Identity};
 
@@ -110,18 +111,21 @@ impl Authenticator {
     }
 
     /// Who it is. A token counts before a certificate.
-    async fn identity(
-        &self,
-        headers: &HeaderMap,
-        certificate: Option<&CertificateDer<'_>>,
-    ) -> Result<Identity, Refusal> {
-        let identity = match (bearer(headers)?, certificate) {
+    async fn identity(&self, headers: &HeaderMap, peer: &SecurePeer) -> Result<Identity, Refusal> {
+        let identity = match (bearer(headers)?, &peer.certificate) {
             (Some(token), _) => {
+                let token = Token::read(token)?;
+                // Who may not come by its own words need not be proved.
+                if let Some(account) = token.claimed_account() {
+                    self.accounts.check(&account)?;
+                }
                 let tokens = self.tokens.as_ref().ok_or_else(|| {
                     let text = "this pilot uses no cluster that could verify it; show a client certificate";
                     Refusal::BadToken(text.to_owned())
                 })?;
-                Identity::Token(tokens.verify(token).await?)
+                let address = peer.tcp.remote_addr.map(|address| address.ip());
+                let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+                Identity::Token(tokens.verify(&token, address).await?)
             }
             (None, Some(certificate)) => of_certificate(certificate),
             (None, None) => return Err(Refusal::Nothing),
@@ -232,7 +236,7 @@ where
                 let status = Status::internal("the connection of this stream is not known");
                 return Ok(status.into_http());
             };
-            let identity = authenticator.identity(&parts.headers, peer.certificate.as_ref());
+            let identity = authenticator.identity(&parts.headers, &peer);
             let identity = match identity.await {
                 Ok(identity) => identity,
                 Err(refusal) => return Ok(authenticator.refuse(&refusal, &peer).into_http()),
@@ -249,6 +253,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use tonic::transport::server::TcpConnectInfo;
+
     use super::*;
 
     fn authenticator(listed: &[&str]) -> Authenticator {
@@ -270,13 +276,20 @@ mod tests {
     async fn identity(
         authenticator: &Authenticator,
         header: Option<&str>,
-        certificate: Option<&CertificateDer<'_>>,
+        certificate: Option<&CertificateDer<'static>>,
     ) -> Result<Identity, Refusal> {
         let mut headers = HeaderMap::new();
         if let Some(header) = header {
             headers.insert(AUTHORIZATION, header.parse().unwrap());
         }
-        authenticator.identity(&headers, certificate).await
+        let peer = SecurePeer {
+            tcp: TcpConnectInfo {
+                local_addr: None,
+                remote_addr: None,
+            },
+            certificate: certificate.cloned(),
+        };
+        authenticator.identity(&headers, &peer).await
     }
 
     #[tokio::test]
@@ -292,6 +305,15 @@ mod tests {
                 "{header}: {refused:?}"
             );
         }
+    }
+
+    #[tokio::test]
+    async fn a_token_of_another_account_is_not_worth_a_question() {
+        // {"sub": "system:serviceaccount:apps:web"}
+        let header = "Bearer e30.eyJzdWIiOiAic3lzdGVtOnNlcnZpY2VhY2NvdW50OmFwcHM6d2ViIn0.c2ln";
+        let refused = identity(&authenticator(&[]), Some(header), None).await;
+        let account = "apps/web".parse().unwrap();
+        assert_eq!(refused, Err(Refusal::OtherAccount(account)));
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! ServiceAccount tokens, verified by the API server (TokenReview), whose answers are remembered for a while.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -11,9 +12,9 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use ring::digest::{SHA256, digest};
 use serde::Deserialize;
-use tokio::sync::Semaphore;
 
 use super::authenticate::Refusal;
+use super::turns::Turns;
 use crate::model::identity::Account;
 
 /// How long a good token is taken without asking again: a gateway can come back while the API server is away, and a deleted
@@ -25,6 +26,9 @@ const REMEMBER_BAD: Duration = Duration::from_secs(10);
 const MAX_REMEMBERED: usize = 10_000;
 /// Reviews at the same time.
 const MAX_REVIEWS: usize = 16;
+/// Reviews at the same time for one address: tokens that are made up must not keep others waiting. Gateways that share an
+/// address, such as that of their node, come back soon.
+const MAX_REVIEWS_OF_ONE: usize = 4;
 /// How long a review may take, waiting for its turn included.
 const REVIEW_LIMIT: Duration = Duration::from_secs(5);
 
@@ -39,7 +43,7 @@ pub struct Tokens {
     reviews: Api<TokenReview>,
     audience: String,
     remembered: Mutex<Remembered>,
-    running: Semaphore,
+    turns: Turns,
 }
 
 impl Tokens {
@@ -49,7 +53,7 @@ impl Tokens {
             reviews: Api::all(client),
             audience,
             remembered: Mutex::default(),
-            running: Semaphore::new(MAX_REVIEWS),
+            turns: Turns::new(MAX_REVIEWS, MAX_REVIEWS_OF_ONE),
         }
     }
 
@@ -60,42 +64,36 @@ impl Tokens {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The account of a token.
+    /// The account of a token that came from `peer`.
     ///
     /// # Errors
     /// The token is bad, or nobody can tell.
-    pub async fn verify(&self, token: &str) -> Result<Account, Refusal> {
-        let claims = Claims::read(token).ok_or_else(|| {
-            Refusal::BadToken("it is no token of a Kubernetes ServiceAccount".to_owned())
-        })?;
-        let hash = hash(token);
+    pub async fn verify(&self, token: &Token<'_>, peer: IpAddr) -> Result<Account, Refusal> {
+        if !token.claims.may_be_for(&self.audience) {
+            return Err(Refusal::BadToken(other_audience(&self.audience)));
+        }
+        let hash = hash(token.text);
         if let Some(known) = self.remembered().get(&hash, Instant::now()) {
             return known.map_err(Refusal::BadToken);
         }
-        let reviewed = tokio::time::timeout(REVIEW_LIMIT, self.review(token)).await;
-        let verdict = match reviewed {
-            Ok(Ok(status)) => verdict(&status, &self.audience),
-            Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
-                return Err(Refusal::Unavailable(
-                    "this pilot may not create TokenReviews; grant it that right".to_owned(),
-                ));
-            }
-            Ok(Err(error)) => return Err(Refusal::Unavailable(error.to_string())),
-            Err(_) => {
-                return Err(Refusal::Unavailable(
-                    "the API server does not answer".to_owned(),
-                ));
-            }
-        };
-        let life = claims.life(SystemTime::now());
+        let reviewed = tokio::time::timeout(REVIEW_LIMIT, self.review(token.text, peer));
+        let status = reviewed.await.unwrap_or_else(|_| {
+            let text = "the API server does not answer".to_owned();
+            Err(Refusal::Unavailable(text))
+        })?;
+        let verdict = verdict(&status, &self.audience);
+        let life = token.claims.life(SystemTime::now());
         self.remembered()
             .insert(hash, verdict.clone(), life, Instant::now());
         verdict.map_err(Refusal::BadToken)
     }
 
-    async fn review(&self, token: &str) -> Result<TokenReviewStatus, kube::Error> {
-        // The semaphore is never closed; without a permit the review would only be one too many.
-        let _turn = self.running.acquire().await;
+    async fn review(&self, token: &str, peer: IpAddr) -> Result<TokenReviewStatus, Refusal> {
+        let turn = self.turns.take(peer).await;
+        let _turn = turn.ok_or_else(|| {
+            let text = "other tokens of the same address are being verified, try again";
+            Refusal::Unavailable(text.to_owned())
+        })?;
         let review = TokenReview {
             spec: TokenReviewSpec {
                 audiences: Some(vec![self.audience.clone()]),
@@ -103,9 +101,21 @@ impl Tokens {
             },
             ..TokenReview::default()
         };
-        let answer = self.reviews.create(&PostParams::default(), &review).await?;
+        let answer = self.reviews.create(&PostParams::default(), &review).await;
+        let answer = answer.map_err(|error| {
+            Refusal::Unavailable(match error {
+                kube::Error::Api(status) if status.code == 403 => {
+                    "this pilot may not create TokenReviews; grant it that right".to_owned()
+                }
+                other => other.to_string(),
+            })
+        })?;
         Ok(answer.status.unwrap_or_default())
     }
+}
+
+fn other_audience(audience: &str) -> String {
+    format!("it was not issued for the audience {audience}")
 }
 
 fn hash(token: &str) -> Digest {
@@ -123,7 +133,7 @@ fn verdict(status: &TokenReviewStatus, audience: &str) -> Verdict {
     }
     let audiences = status.audiences.as_deref().unwrap_or_default();
     if !audiences.iter().any(|one| one == audience) {
-        return Err(format!("it was not issued for the audience {audience}"));
+        return Err(other_audience(audience));
     }
     let user = status
         .user
@@ -133,11 +143,51 @@ fn verdict(status: &TokenReviewStatus, audience: &str) -> Verdict {
     account.ok_or_else(|| "it is not that of a ServiceAccount".to_owned())
 }
 
-/// What a token says of itself. Nothing is believed before the API server said yes.
+/// A token, not verified yet.
+#[derive(Debug)]
+pub struct Token<'a> {
+    text: &'a str,
+    claims: Claims,
+}
+
+impl<'a> Token<'a> {
+    /// Takes a token apart.
+    ///
+    /// # Errors
+    /// It is no JSON web token.
+    pub fn read(text: &'a str) -> Result<Self, Refusal> {
+        let no_token = || {
+            let text = "it is no token of a Kubernetes ServiceAccount";
+            Refusal::BadToken(text.to_owned())
+        };
+        let claims = Claims::read(text).ok_or_else(no_token)?;
+        Ok(Self { text, claims })
+    }
+
+    /// Whose it is by its own words; `None` when it does not say so. Enough to refuse it without asking the API server,
+    /// never enough to take it.
+    pub fn claimed_account(&self) -> Option<Account> {
+        self.claims.sub.as_deref().and_then(Account::from_user)
+    }
+}
+
+/// What a token says of itself (RFC 7519 section 4.1). Nothing is believed before the API server said yes.
 #[derive(Debug, Deserialize)]
 struct Claims {
     /// End of its validity, in seconds since the Unix epoch.
     exp: Option<u64>,
+    /// Its user.
+    sub: Option<String>,
+    /// Who it was issued for.
+    aud: Option<Audiences>,
+}
+
+/// One or several (RFC 7519 section 4.1.3).
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Audiences {
+    One(String),
+    Several(Vec<String>),
 }
 
 impl Claims {
@@ -148,6 +198,15 @@ impl Claims {
             return None;
         };
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
+    }
+
+    /// Whether the API server could say that it is for this audience.
+    fn may_be_for(&self, audience: &str) -> bool {
+        match &self.aud {
+            None => true,
+            Some(Audiences::One(one)) => one == audience,
+            Some(Audiences::Several(all)) => all.iter().any(|one| one == audience),
+        }
     }
 
     /// How long it is valid yet.
@@ -261,14 +320,34 @@ mod tests {
         assert!(verdict(&nothing, "istio-ca").is_err());
     }
 
+    fn token(claims: &str) -> String {
+        format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims))
+    }
+
     #[test]
     fn claims_give_the_end() {
-        let token = |claims: &str| format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
         let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         let claims = Claims::read(&token(r#"{"exp": 1000, "sub": "x"}"#)).unwrap();
         assert_eq!(claims.life(at(990)), Duration::from_secs(10));
         assert_eq!(claims.life(at(2000)), Duration::ZERO);
         assert!(Claims::read("opaque").is_none());
         assert!(Claims::read("a.b.c").is_none());
+    }
+    #[test]
+    fn claims_can_speak_against_a_token() {
+        let audience = |aud: &str| {
+            let claims = Claims::read(&token(&format!(r#"{{"sub": "x"{aud}}}"#)));
+            claims.unwrap().may_be_for("istio-ca")
+        };
+        assert!(audience("") && audience(r#", "aud": "istio-ca""#));
+        assert!(audience(r#", "aud": ["api", "istio-ca"]"#));
+        assert!(!audience(r#", "aud": "api""#) && !audience(r#", "aud": []"#));
+
+        let text = token(r#"{"sub": "system:serviceaccount:sys:gw"}"#);
+        let read = Token::read(&text).unwrap();
+        assert_eq!(read.claimed_account(), Some(account()));
+        let other = token(r#"{"sub": "admin"}"#);
+        assert_eq!(Token::read(&other).unwrap().claimed_account(), None);
+        assert!(Token::read("opaque").is_err());
     }
 }
