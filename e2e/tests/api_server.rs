@@ -367,6 +367,19 @@ async fn metric_is(stack: &Stack, name: &str, label: &str, wanted: f64) -> Resul
     seen.await.with_context(|| stack.logs())
 }
 
+/// What makes a program not ready is what its page says.
+async fn waits_for(stack: &Stack, port: Port, parts: &[&str]) -> Result<()> {
+    wait_until(&format!("/ready of {port:?} says why"), LIMIT, async || {
+        let request = Exchange::get("localhost", "/ready");
+        let answer = request.send(&stack.target(port)).await.ok()?;
+        let text = answer.text();
+        let says = answer.status == 503 && parts.iter().all(|part| text.contains(part));
+        says.then_some(())
+    })
+    .await
+    .with_context(|| stack.logs())
+}
+
 async fn rights() -> Result<()> {
     let mut api = ApiServer::start().await?;
     let objects = WEB.to_owned() + GATEWAY + &ingress("a", "a.example.com", "higress", "/a");
@@ -379,10 +392,10 @@ async fn rights() -> Result<()> {
     let failing = "isthmus_kubernetes_failing_watches";
     metric_is(&stack, failing, "kind=\"Secret\"", 1.0).await?;
     metric_is(&stack, failing, "", 1.0).await?;
-    ensure!(
-        page(&stack, Port::ControllerHttp, "/ready").await.is_none(),
-        "ready"
-    );
+    stack.start_pilot()?;
+    let secrets = "not read from the cluster: Secret (secrets is forbidden";
+    waits_for(&stack, Port::ControllerHttp, &[secrets]).await?;
+    waits_for(&stack, Port::PilotHttp, &[secrets, "configs of xds://"]).await?;
     let logs = stack.logs();
     ensure!(
         logs.contains("secrets is forbidden") && logs.contains("RBAC"),

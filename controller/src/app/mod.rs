@@ -18,6 +18,7 @@ use anyhow::Context;
 use daemon::admin::{self, Readiness};
 use daemon::{flags, listen, logging, signal};
 use imbl::OrdSet;
+use kube_watch::Waiting;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -123,10 +124,12 @@ async fn serve(args: ServeArgs, ignored: &[String]) -> anyhow::Result<()> {
     }
     let metrics = Metrics::default();
     let scope = Arc::new(Scope::from(args.scope.clone()));
-    let (source, client) = source::open(&args, &scope, &metrics).await?;
+    let waiting = Waiting::default();
+    let (source, client) = source::open(&args, &scope, &metrics, &waiting).await?;
     let mut registry = Registry::default();
     metrics.register(&mut registry);
-    let readiness = Readiness::waiting_for("the first complete load is not built yet");
+    let readiness = Readiness::waiting_for("the first complete load is not built yet")
+        .with_details(move || waiting.to_string());
     daemon::metrics::register(&mut registry, &readiness);
     let (configs, configs_seen) = watch::channel(Arc::new(ConfigMaps::default()));
     let (reports, reports_seen) = watch::channel(Arc::new(Reports::default()));

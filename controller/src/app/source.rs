@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use imbl::OrdSet;
 use kube::Client;
+use kube_watch::Waiting;
 use tokio::sync::watch;
 
 use super::FlagError;
@@ -15,11 +16,13 @@ use crate::metrics::Metrics;
 use crate::model::{ObjectRef, Reports, Scope};
 use crate::status::{self, Inputs, Settings};
 
-/// Opens the directory, or else the cluster, to which the connection is returned too.
+/// Opens the directory, or else the cluster, to which the connection is returned too. `waiting` is told what was not read so
+/// far of a cluster.
 pub(super) async fn open(
     args: &ServeArgs,
     scope: &Scope,
     metrics: &Metrics,
+    waiting: &Waiting,
 ) -> anyhow::Result<(Manifests, Option<Client>)> {
     if let Some(directory) = &args.config_dir {
         let source = Manifests::watch(directory).map_err(|error| FlagError {
@@ -30,7 +33,7 @@ pub(super) async fn open(
         return Ok((source, None));
     }
     let client = kube_watch::connect(args.kubeconfig.as_deref(), "--config-dir").await?;
-    let source = ingest::cluster(&client, scope, &metrics.watches);
+    let source = ingest::cluster(&client, scope, &metrics.watches, waiting);
     Ok((source, Some(client)))
 }
 

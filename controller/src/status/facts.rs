@@ -72,6 +72,7 @@ pub(super) fn watch(client: &Client, settings: &Settings, metrics: &WatchMetrics
     let options = Options {
         namespaces: BTreeSet::from([settings.scope.system_namespace.to_string()]),
         selections: BTreeMap::from([("Service", labelled)]),
+        ..Options::default()
     };
     let services = kube_watch::watch(client, kinds, &options, metrics);
     Facts {

@@ -11,9 +11,10 @@ use e2e::stack::sum_metric;
 use rustix::process::{Pid, Signal};
 
 use crate::release::{self, CONTROLLER, NAMESPACE, Tenant, ingress, page, pods, traffic};
+use crate::rights;
 
-/// Name of the separate pilot.
-const PILOT: &str = "higress-pilot";
+/// Name of the separate pilot, and of its account.
+pub(crate) const PILOT: &str = "higress-pilot";
 /// As long as a silent leader is waited for (`--lease-seconds`), and time to look.
 const TAKEOVER: Duration = Duration::from_secs(15 + 5);
 /// Port of the controller's metrics.
@@ -30,6 +31,7 @@ pub(crate) async fn either_may_die(client: Client) -> Result<()> {
         "pilot.replicaCount=2",
     ];
     release::with(client, &values).await?;
+    rights::of_separate_tiers(client).await?;
     let target = release::target(client).await?;
     let tenant = Tenant::new(client, "replicas", &target).await?;
     let load = tenant.load(&target);

@@ -8,9 +8,13 @@ use e2e::http::Target;
 use e2e::kube::Client;
 
 use crate::release::{self, CONTROLLER, GATEWAY, NAMESPACE};
+use crate::replicas::PILOT;
 
-/// Account, and its rights as `resource: verbs`; both tiers run in one Pod by default, so they have one account.
-const RIGHTS: [(&str, &[&str]); 2] = [
+/// An account, and its rights as `resource: verbs`.
+type Rights = (&'static str, &'static [&'static str]);
+
+/// Both tiers run in one Pod by default, so they have one account.
+const IN_ONE_POD: [Rights; 2] = [
     (
         CONTROLLER,
         &[
@@ -30,10 +34,47 @@ const RIGHTS: [(&str, &[&str]); 2] = [
     (GATEWAY, &[]),
 ];
 
+/// With `pilot.separate` each tier has what it needs itself.
+const SEPARATE: [Rights; 3] = [
+    (
+        CONTROLLER,
+        &[
+            "events.events.k8s.io: create",
+            "ingressclasses.networking.k8s.io: get list watch",
+            "ingresses.networking.k8s.io/status: patch",
+            "ingresses.networking.k8s.io: get list watch",
+            "leases.coordination.k8s.io: get create update",
+            "secrets: get list watch",
+            "services: get list watch",
+        ],
+    ),
+    (
+        PILOT,
+        &[
+            "configmaps: get update",
+            "endpointslices.discovery.k8s.io: get list watch",
+            "secrets: get list watch",
+            "secrets: get update",
+            "services: get list watch",
+            "tokenreviews.authentication.k8s.io: create",
+        ],
+    ),
+    (GATEWAY, &[]),
+];
+
 /// The accounts may do what is listed, and nothing else.
 pub(crate) async fn listed(client: Client) -> Result<()> {
     release::with(&client, &[]).await?;
-    for (account, expected) in RIGHTS {
+    may_do(&client, &IN_ONE_POD).await
+}
+
+/// The same of a release with separate pilots, which is there.
+pub(crate) async fn of_separate_tiers(client: &Client) -> Result<()> {
+    may_do(client, &SEPARATE).await
+}
+
+async fn may_do(client: &Client, rights: &[Rights]) -> Result<()> {
+    for (account, expected) in rights {
         let who = format!("--as=system:serviceaccount:{NAMESPACE}:{account}");
         let list = [
             "auth",

@@ -1,8 +1,8 @@
 //! Admin HTTP endpoints that look alike on both tiers: `/ready`, `/metrics` and the index under `/debug`.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
@@ -18,34 +18,59 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 /// Whether the program can do its work, and if not, why. Clones share one state.
-#[derive(Clone, Debug)]
-pub struct Readiness(watch::Sender<Option<String>>);
+#[derive(Clone)]
+pub struct Readiness {
+    reason: watch::Sender<Option<String>>,
+    details: Arc<dyn Fn() -> String + Send + Sync>,
+}
 
 impl Readiness {
     /// Not ready yet, for this reason.
     pub fn waiting_for(reason: &str) -> Self {
-        Self(watch::Sender::new(Some(reason.to_owned())))
+        Self {
+            reason: watch::Sender::new(Some(reason.to_owned())),
+            details: Arc::new(String::new),
+        }
+    }
+
+    /// With a text that says more of what it waits for, asked for whenever somebody wants to know the reason; empty when
+    /// there is no more to say.
+    #[must_use]
+    pub fn with_details(self, details: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        Self {
+            details: Arc::new(details),
+            ..self
+        }
     }
 
     /// From now on ready.
     pub fn set_ready(&self) {
-        self.0.send_replace(None);
+        self.reason.send_replace(None);
     }
 
     /// From now on not ready.
     pub fn set_waiting(&self, reason: &str) {
-        self.0.send_replace(Some(reason.to_owned()));
+        self.reason.send_replace(Some(reason.to_owned()));
     }
 
     /// Waits until ready.
     pub async fn ready(&self) {
         // An error would mean that the sender is gone, and `self` holds it.
-        let _ = self.0.subscribe().wait_for(Option::is_none).await;
+        let _ = self.reason.subscribe().wait_for(Option::is_none).await;
     }
 
     /// The reason why not, if any.
     pub fn reason(&self) -> Option<String> {
-        self.0.borrow().clone()
+        let reason = self.reason.borrow().clone()?;
+        let details = (self.details)();
+        let separator = if details.is_empty() { "" } else { ": " };
+        Some(format!("{reason}{separator}{details}"))
+    }
+}
+
+impl fmt::Debug for Readiness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Readiness").field(&self.reason()).finish()
     }
 }
 
@@ -179,7 +204,10 @@ mod tests {
 
     #[tokio::test]
     async fn endpoints_answer() {
-        let readiness = Readiness::waiting_for("first load");
+        let details = Arc::new(std::sync::Mutex::new(String::new()));
+        let shown = details.clone();
+        let readiness = Readiness::waiting_for("first load")
+            .with_details(move || shown.lock().unwrap().clone());
         let mut registry = Registry::default();
         let counter = Counter::<u64>::default();
         registry.register("changes", "Changes", counter.clone());
@@ -196,6 +224,9 @@ mod tests {
             answer.starts_with("HTTP/1.1 503") && answer.ends_with("first load\n"),
             "{answer}"
         );
+        *details.lock().unwrap() = "half of it".to_owned();
+        let answer = fetch(address, "/ready").await;
+        assert!(answer.ends_with("first load: half of it\n"), "{answer}");
         readiness.set_ready();
         assert!(fetch(address, "/ready").await.starts_with("HTTP/1.1 200"));
         assert!(

@@ -8,6 +8,7 @@ use tracing::{debug, info, warn};
 
 use crate::feed::{Envelope, Message};
 use crate::pending::Pending;
+use crate::waiting::Waiting;
 
 /// Owner of what was not handed over yet.
 pub(crate) struct Collector<T> {
@@ -17,16 +18,18 @@ pub(crate) struct Collector<T> {
     pending: Pending<T>,
     out: mpsc::Sender<Change<T>>,
     failing: BTreeMap<usize, String>,
+    waiting: Waiting,
 }
 
 impl<T: Send + 'static> Collector<T> {
-    pub(crate) fn new(feeds: usize, out: mpsc::Sender<Change<T>>) -> Self {
+    pub(crate) fn new(feeds: usize, out: mpsc::Sender<Change<T>>, waiting: Waiting) -> Self {
         Self {
             incomplete: vec![true; feeds],
             missing: feeds,
             pending: Pending::default(),
             out,
             failing: BTreeMap::new(),
+            waiting,
         }
     }
 
@@ -62,6 +65,7 @@ impl<T: Send + 'static> Collector<T> {
                     && std::mem::take(incomplete)
                 {
                     self.missing -= 1;
+                    self.waiting.end(&feed);
                     debug!(feed = %feed, left = self.missing, "complete");
                 }
             }
@@ -72,9 +76,11 @@ impl<T: Send + 'static> Collector<T> {
                 } else {
                     warn!(feed = %feed, reason, "the Kubernetes API cannot be read, what is known stays in use");
                 }
+                self.waiting.set_reason(&feed, Some(&reason));
                 self.failing.insert(feed.index, reason);
             }
             Message::Well => {
+                self.waiting.set_reason(&feed, None);
                 self.failing.remove(&feed.index);
                 if self.failing.is_empty() {
                     info!("the Kubernetes API can be read again");

@@ -23,12 +23,14 @@ mod known;
 mod metrics;
 mod options;
 mod pending;
+mod waiting;
 mod wire;
 
 pub use backoff::Backoff;
 pub use connect::{ConnectError, connect};
 pub use metrics::WatchMetrics;
 pub use options::{Options, Selection};
+pub use waiting::Waiting;
 
 use std::sync::Arc;
 
@@ -69,6 +71,7 @@ pub fn watch<T: Send + Sync + 'static>(
                 namespace: namespace.map(|name| Arc::from(name.as_str())),
             };
             let selection = options.selections.get(kind).cloned().unwrap_or_default();
+            options.waiting.begin(&id);
             let feed = Feed::new(
                 (id, selection),
                 client.clone(),
@@ -81,7 +84,8 @@ pub fn watch<T: Send + Sync + 'static>(
         }
     }
     let (out, changes) = mpsc::channel(CHANGE_QUEUE);
-    tokio::spawn(Collector::new(count, out).run(inbox));
+    let collector = Collector::new(count, out, options.waiting.clone());
+    tokio::spawn(collector.run(inbox));
     Watch::of(changes)
 }
 

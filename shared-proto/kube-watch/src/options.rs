@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::waiting::Waiting;
+
 /// Restricts one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
@@ -20,6 +22,8 @@ pub struct Options {
     pub namespaces: BTreeSet<String>,
     /// By kind.
     pub selections: BTreeMap<&'static str, Selection>,
+    /// Where it is noted what the first complete state waits for.
+    pub waiting: Waiting,
 }
 
 /// Secrets that other programs keep their state in: many, large, and of no use for a gateway.
@@ -35,6 +39,7 @@ impl Options {
         Self {
             namespaces: namespaces.into_iter().collect(),
             selections: BTreeMap::from([("Secret", secrets)]),
+            waiting: Waiting::default(),
         }
     }
 }

@@ -1,16 +1,16 @@
 //! Wires the parts of `pilot serve` together and ends them together.
 
+mod sources;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use daemon::admin::{self, DebugAccess, Readiness};
-use daemon::flags;
 use daemon::listen::{self, ListenAddress};
 use daemon::signal::Shutdown;
 use kube::Client;
-use kube_watch::Options;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -20,11 +20,9 @@ use tonic::transport::server::TcpIncoming;
 use tracing::{info, warn};
 use xds_engine::{AdsService, ServerOptions, ads_service};
 
+use self::sources::Sources;
 use crate::args::ServeArgs;
 use crate::debug::{self, DebugState};
-use crate::ingest::mcp::{McpOptions, McpSource};
-use crate::ingest::merge::Merge;
-use crate::ingest::registry::RegistrySource;
 use crate::metrics::Metrics;
 use crate::push::debounce::Debounce;
 use crate::security::authenticate::Authenticated;
@@ -33,7 +31,7 @@ use crate::security::setup::Secure;
 use crate::xds::class::PushOptions;
 use crate::xds::connections::Connections;
 use crate::xds::source::PilotSource;
-use crate::xds::updater::{Handle, Updater};
+use crate::xds::updater::Updater;
 
 /// Time that open streams get to end at a shutdown.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -57,9 +55,6 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
     let client = connect(&args).await?;
     let own = (args.namespace.as_str(), args.domain.as_str());
     let secure = Secure::new(&args.security, client.as_ref(), own, &metrics)?;
-    let registry = open_registry(&args, client.as_ref(), &metrics)?;
-    let readiness = Readiness::waiting_for("waiting for the first complete configuration");
-    daemon::metrics::register(&mut metrics_registry, &readiness);
     let (stop, stopped) = watch::channel(());
     let mut tasks = Tasks::new();
 
@@ -68,6 +63,11 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
         updater.run().await;
         Ok(())
     });
+    let sources = Sources::start(&args, client.as_ref(), &handle, &metrics, &mut tasks)?;
+    let missing = sources.clone();
+    let readiness = Readiness::waiting_for("waiting for the first complete configuration")
+        .with_details(move || missing.missing());
+    daemon::metrics::register(&mut metrics_registry, &readiness);
     let connections = Arc::new(Connections::default());
     let http = listen::bind("--http-address", &args.http_address).await?;
     let monitoring = listen::bind("--monitoring-address", &args.monitoring_address).await?;
@@ -88,11 +88,10 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<()> {
         metrics.clone(),
         args.allow_plaintext_sds,
     );
-    let sources = start_sources(&args, registry, &handle, &metrics, &mut tasks);
     let service = ads_service(Arc::new(source), ServerOptions::default());
     let grpc = args.grpc_address.clone();
     tasks.spawn(async move {
-        first_configuration(sources, &handle).await;
+        sources.complete(&handle).await;
         let stop = stopped.clone();
         // The plaintext port needs no certificate, so it does not wait for one.
         let plain = serve_plaintext(service.clone(), &grpc, stop);
@@ -143,9 +142,6 @@ fn debounce(args: &ServeArgs) -> Debounce {
     }
 }
 
-/// Tells of every source when its first complete batch was handed over.
-type FirstBatches = Vec<watch::Receiver<bool>>;
-
 /// The way to the cluster; `None` when manifests stand in for it.
 async fn connect(args: &ServeArgs) -> anyhow::Result<Option<Client>> {
     if args.registry_dir.is_some() {
@@ -153,88 +149,6 @@ async fn connect(args: &ServeArgs) -> anyhow::Result<Option<Client>> {
     }
     let client = kube_watch::connect(args.kubeconfig.as_deref(), "--registry-dir").await?;
     Ok(Some(client))
-}
-
-fn open_registry(
-    args: &ServeArgs,
-    client: Option<&Client>,
-    metrics: &Metrics,
-) -> anyhow::Result<RegistrySource> {
-    let metrics = metrics.clone();
-    let directory = match (client, &args.registry_dir) {
-        (Some(client), _) => {
-            let mut options = Options::of_namespaces(flags::names(&args.watch_namespace));
-            if !options.namespaces.is_empty() {
-                options.namespaces.insert(args.namespace.clone());
-            }
-            let registry = RegistrySource::cluster(client, &options, &args.domain, metrics);
-            return Ok(registry);
-        }
-        (None, Some(directory)) => directory,
-        (None, None) => bail!("neither a cluster nor --registry-dir is given"),
-    };
-    if !directory.is_dir() {
-        warn!(directory = %directory.display(), "--registry-dir is not there yet; waiting for it");
-    }
-    RegistrySource::new(directory, &args.domain, metrics)
-        .with_context(|| format!("cannot follow --registry-dir {}", directory.display()))
-}
-
-fn start_sources(
-    args: &ServeArgs,
-    mut registry: RegistrySource,
-    handle: &Handle,
-    metrics: &Metrics,
-    tasks: &mut Tasks,
-) -> FirstBatches {
-    let mut firsts = FirstBatches::new();
-    let merge = Arc::new(Merge::new(args.config_source.len()));
-    for (at, address) in args.config_source.iter().enumerate() {
-        let options = McpOptions {
-            address: address.0.to_string(),
-            pod: args.pod_name.clone(),
-            namespace: args.namespace.clone(),
-            domain: args.domain.clone(),
-        };
-        let (mut source, task) = McpSource::new(options, metrics.clone());
-        tasks.spawn(async move {
-            task.await;
-            Ok(())
-        });
-        let (first, seen) = watch::channel(false);
-        firsts.push(seen);
-        let (handle, merge) = (handle.clone(), merge.clone());
-        tasks.spawn(async move {
-            while let Some(changes) = source.next().await {
-                if !handle.changes(merge.apply(at, changes)).await {
-                    break;
-                }
-                first.send_replace(true);
-            }
-            Ok(())
-        });
-    }
-    let (first, seen) = watch::channel(false);
-    firsts.push(seen);
-    let handle = handle.clone();
-    tasks.spawn(async move {
-        while let Some(changes) = registry.next().await {
-            if !handle.changes(changes).await {
-                break;
-            }
-            first.send_replace(true);
-        }
-        Ok(())
-    });
-    firsts
-}
-
-async fn first_configuration(sources: FirstBatches, handle: &Handle) {
-    for mut source in sources {
-        // An error means that the source ended, which ends the process.
-        let _ = source.wait_for(|first| *first).await;
-    }
-    handle.barrier().await;
 }
 
 async fn serve_http(
