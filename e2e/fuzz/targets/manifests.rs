@@ -11,5 +11,10 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|input: &[u8]| {
     let mut pipeline = Pipeline::new(Arc::new(Scope::default()));
     pipeline.apply(ingest::parse("fuzz.yaml", input));
-    assert!(pipeline.snapshot().decode().all(|config| !config.meta.name.is_empty()));
+    assert!(
+        pipeline
+            .snapshot()
+            .decode()
+            .all(|config| !config.meta.name.is_empty())
+    );
 });

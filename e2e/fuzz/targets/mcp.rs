@@ -12,9 +12,21 @@ use pilot::xds::class::{ClassSnapshot, PushOptions};
 use shared_proto::mcp;
 
 fuzz_target!(|input: &[u8]| {
-    let Ok(resource) = mcp::decode(input.to_vec().into()) else { return };
-    let Ok(stored) = StoredConfig::from_mcp(resource, "cluster.local") else { return };
-    let (world, _) = World::default().next(vec![Change::Config(stored.key.clone(), Some(Arc::new(stored)))]);
-    let class = ProxyClass { namespace: "higress-system".into(), labels: Default::default(), secrets: true, metadata: Default::default() };
+    let Ok(resource) = mcp::decode(input.to_vec().into()) else {
+        return;
+    };
+    let Ok(stored) = StoredConfig::from_mcp(resource, "cluster.local") else {
+        return;
+    };
+    let (world, _) = World::default().next(vec![Change::Config(
+        stored.key.clone(),
+        Some(Arc::new(stored)),
+    )]);
+    let class = ProxyClass {
+        namespace: "higress-system".into(),
+        labels: Default::default(),
+        secrets: true,
+        metadata: Default::default(),
+    };
     ClassSnapshot::build(class, &world, &PushOptions::default());
 });
