@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use e2e::echo::Seen;
 use e2e::http::{Exchange, Target};
 use e2e::kube::{self, Client};
@@ -19,23 +19,21 @@ pub(crate) async fn echo(client: Client) -> Result<()> {
         .await?;
     let address = client.load_balancer(namespace, "echo").await?;
     let target = Target::plain(SocketAddr::new(address, 80));
-    // The address stands in the status a moment before the node leads it anywhere.
-    let first = async || {
-        let answer = Exchange::get("echo.example.com", "/").send(&target).await;
-        answer.is_ok().then_some(())
+    // The address stands in the status, and a Pod is ready, a moment before the node leads anywhere.
+    let ask = async || {
+        let request = Exchange::get("echo.example.com", "/who");
+        let answer = request.send(&target).await.ok()?;
+        let seen: Seen = serde_json::from_slice(&answer.body).ok()?;
+        (answer.status == 200 && seen.path == "/who").then_some(seen.endpoint)
     };
-    client.until("the load balancer answers", first).await?;
-    let mut endpoints = BTreeSet::new();
-    for _ in 0..40 {
-        let answer = Exchange::get("echo.example.com", "/who")
-            .send(&target)
-            .await?;
-        ensure!(answer.status == 200, "status {}", answer.status);
-        let seen: Seen = serde_json::from_slice(&answer.body)?;
-        ensure!(seen.path == "/who", "path {}", seen.path);
-        endpoints.insert(seen.endpoint);
-    }
-    ensure!(endpoints.len() == 2, "answers came from {endpoints:?}");
+    let both = async || {
+        let mut endpoints = BTreeSet::new();
+        for _ in 0..40 {
+            endpoints.insert(ask().await?);
+        }
+        (endpoints.len() == 2).then_some(())
+    };
+    client.until("both Pods answer, always", both).await?;
     client.delete_namespace(namespace).await
 }
 

@@ -46,7 +46,7 @@ impl Sources {
         tasks: &mut Tasks,
     ) -> anyhow::Result<Self> {
         let kinds = Waiting::default();
-        let registry = open_registry(args, client, &kinds, metrics)?;
+        let mut registry = open_registry(args, client, &kinds, metrics)?;
         let mut firsts = Vec::new();
         let merge = Arc::new(Merge::new(args.config_source.len()));
         for (at, address) in args.config_source.iter().enumerate() {
@@ -74,7 +74,7 @@ impl Sources {
             });
         }
         let first = announce(&mut firsts, "Services, endpoints and Secrets".to_owned());
-        let (handle, mut registry) = (handle.clone(), registry);
+        let handle = handle.clone();
         tasks.spawn(async move {
             while let Some(changes) = registry.next().await {
                 if !handle.changes(changes).await {

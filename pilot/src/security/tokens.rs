@@ -1,6 +1,7 @@
 //! ServiceAccount tokens, verified by the API server (TokenReview), whose answers are remembered for a while.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -144,10 +145,16 @@ fn verdict(status: &TokenReviewStatus, audience: &str) -> Verdict {
 }
 
 /// A token, not verified yet.
-#[derive(Debug)]
 pub struct Token<'a> {
     text: &'a str,
     claims: Claims,
+}
+
+impl fmt::Debug for Token<'_> {
+    /// Without the token itself, which is a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Token").field(&self.claims).finish()
+    }
 }
 
 impl<'a> Token<'a> {
