@@ -393,9 +393,14 @@ async fn rights() -> Result<()> {
     metric_is(&stack, failing, "kind=\"Secret\"", 1.0).await?;
     metric_is(&stack, failing, "", 1.0).await?;
     stack.start_pilot()?;
-    let secrets = "not read from the cluster: Secret (secrets is forbidden";
-    waits_for(&stack, Port::ControllerHttp, &[secrets]).await?;
-    waits_for(&stack, Port::PilotHttp, &[secrets, "configs of xds://"]).await?;
+    // The pilot misses other kinds as well, in any order.
+    let parts = [
+        "not read from the cluster: ",
+        "Secret (secrets is forbidden",
+    ];
+    waits_for(&stack, Port::ControllerHttp, &parts).await?;
+    waits_for(&stack, Port::PilotHttp, &parts).await?;
+    waits_for(&stack, Port::PilotHttp, &["configs of xds://"]).await?;
     let logs = stack.logs();
     ensure!(
         logs.contains("secrets is forbidden") && logs.contains("RBAC"),
